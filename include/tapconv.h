@@ -1,0 +1,300 @@
+/* tapconv: the 1-D convolution layers of sequence models.
+ *
+ *     y = activation( GroupNorm( bias + conv1d(x, w) ) )      GroupNorm, bias and activation each optional
+ *
+ * Shapes     x (N, C_in, T)   w (C_out, C_in/groups, K)   y (N, C_out, T_out)      layout NCL, the default
+ *            x (N, T, C_in)   w (C_out, C_in/groups, K)   y (N, T_out, C_out)      layout NLC
+ *            bias, gamma, beta (C_out)
+ *            T_out = floor((T + L + R - D*(K-1) - 1) / S) + 1
+ *            N batch, T length in samples per channel, K kernel size, S stride, D dilation, L and R zeros padded left
+ *            and right. Arrays are dense and row-major: the last index is contiguous.
+ * Formula    conv(n, o, t) = sum over c, k of w[o, c, k] * x[n, g*C_in/groups + c, t*S + k*D - L], x = 0 outside [0, T),
+ *            g = o / (C_out/groups). It is cross-correlation, as in PyTorch: w[.., K-1] meets the newest sample.
+ *            GroupNorm's mean and (population) variance run over the C_out/G channels and T_out samples of each group
+ *            of each item; Wu and He, "Group Normalization", 2018.
+ *
+ * Use        Describe, plan, pack, execute:
+ *
+ *     tapconv_problem p = tapconv_causal_conv1d(1, 256, 256, 8192, 4, 1);
+ *     tapconv_plan *plan;
+ *     if (tapconv_plan_create(&plan, &p, NULL) != TAPCONV_OK) puts(tapconv_last_error());
+ *     void *packed = malloc(tapconv_packed_weights_bytes(plan)), *work = malloc(tapconv_workspace_bytes(plan));
+ *     tapconv_pack_weights(plan, w, packed, tapconv_packed_weights_bytes(plan));
+ *     tapconv_arrays a = {.x = x, .packed_weights = packed, .y = y, .workspace = work,
+ *                         .workspace_bytes = tapconv_workspace_bytes(plan)};
+ *     tapconv_execute(plan, &a);                       (as often as wanted)
+ *     tapconv_plan_destroy(plan);
+ *
+ * Memory     Every array is the caller's, in host memory for CPU plans, aligned for its element type; the library keeps
+ *            none of them beyond the call. y may overlap no other array.
+ * Threads    Functions without a plan may be called from any thread. A plan is immutable: any number of threads may
+ *            execute one plan at once, each with its own workspace and y. tapconv_plan_destroy waits for nobody.
+ * Errors     A call that fails returns a status other than TAPCONV_OK, changes nothing that the caller can see, and
+ *            leaves a sentence for tapconv_last_error(). Nothing aborts and nothing prints.
+ * Same bits  For one library build, instruction set and math mode, an item's result depends neither on the batch size
+ *            nor on the thread count nor on the run; without GroupNorm, an output sample does not depend on T either.
+ */
+#ifndef TAPCONV_H
+#define TAPCONV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TAPCONV_VERSION_MAJOR 0
+#define TAPCONV_VERSION_MINOR 1
+#define TAPCONV_VERSION_PATCH 0
+
+#if defined(TAPCONV_STATIC)
+#define TAPCONV_API
+#elif defined(__GNUC__)
+#define TAPCONV_API __attribute__((visibility("default")))
+#else
+#define TAPCONV_API
+#endif
+
+#if defined(__GNUC__)
+#define TAPCONV_CHECK_RESULT __attribute__((warn_unused_result))
+#else
+#define TAPCONV_CHECK_RESULT
+#endif
+
+/* ------------------------------------------------------------------------------------------------ status and version */
+
+typedef enum tapconv_status {
+    TAPCONV_OK = 0,
+    TAPCONV_INVALID_ARGUMENT = 1, /* a value that is not allowed; the sentence names it, its value and what is allowed */
+    TAPCONV_OUT_OF_MEMORY = 2,
+    TAPCONV_NO_DEVICE = 3 /* the device is not there, or this build has no engine for it */
+} tapconv_status;
+
+/* "major.minor.patch" of the library that runs, which may differ from the header's. */
+TAPCONV_API const char *tapconv_version(void);
+
+/* The sentence for the calling thread's latest failed call; "" before the first. Valid until the thread's next failed
+ * call. Never NULL. */
+TAPCONV_API const char *tapconv_last_error(void);
+
+/* ------------------------------------------------------------------------------------------------- describing a layer */
+
+/* The types of arrays. f16 is IEEE binary16, bf16 the upper half of a float32. */
+typedef enum tapconv_type { TAPCONV_F32 = 0, TAPCONV_F64 = 1, TAPCONV_F16 = 2, TAPCONV_BF16 = 3 } tapconv_type;
+
+/* What the arithmetic promises. Precision is asked for, never assumed.
+ *   F32   float32 products and sums; sums of more than 128 terms are made of short partial sums.  Types f32, f16, bf16.
+ *   TF32  operands rounded to the nearest TF32 (8 exponent, 10 fraction bits; ties away from zero, as the GPU's own
+ *         conversion does), float32 sums. Explains a GPU's TF32 result on any machine.           Types f32, f16, bf16.
+ *   F16   operands as stored in f16, or rounded to it from f32; float32 sums, rounded once.      Types f16, f32.
+ *   BF16  the same for bf16.                                                                     Types bf16, f32.
+ *   F64   float64 throughout, rounded once to the type of y.                                     Any type; CPU only. */
+typedef enum tapconv_math {
+    TAPCONV_MATH_F32 = 0,
+    TAPCONV_MATH_TF32 = 1,
+    TAPCONV_MATH_F16 = 2,
+    TAPCONV_MATH_BF16 = 3,
+    TAPCONV_MATH_F64 = 4
+} tapconv_math;
+
+typedef enum tapconv_layout { TAPCONV_NCL = 0, TAPCONV_NLC = 1 } tapconv_layout;
+
+/* Applied last, to v, the value after bias and GroupNorm. In float32 each is within 2 ulp of the formula. */
+typedef enum tapconv_activation {
+    TAPCONV_ACT_NONE = 0,
+    TAPCONV_ACT_RELU = 1,      /* max(v, 0); NaN stays NaN */
+    TAPCONV_ACT_SILU = 2,      /* v * sigmoid(v) */
+    TAPCONV_ACT_GELU = 3,      /* v/2 * (1 + erf(v/sqrt(2))) */
+    TAPCONV_ACT_GELU_TANH = 4, /* v/2 * (1 + tanh(sqrt(2/pi) * (v + 0.044715 v^3))) */
+    TAPCONV_ACT_MISH = 5,      /* v * tanh(log(1 + exp(v))) */
+    TAPCONV_ACT_TANH = 6,
+    TAPCONV_ACT_SIGMOID = 7,
+    TAPCONV_ACT_ELU = 8,       /* v > 0 ? v : exp(v) - 1 */
+    TAPCONV_ACT_LEAKY_RELU = 9 /* v > 0 ? v : 0.01 * v */
+} tapconv_activation;
+
+#define TAPCONV_TYPE_COUNT 4
+#define TAPCONV_MATH_COUNT 5
+#define TAPCONV_LAYOUT_COUNT 2
+#define TAPCONV_ACTIVATION_COUNT 10
+
+/* A layer and the sizes it is used with. Fill it with one of the functions below, then change fields; a field that no
+ * function sets has the default of the right-hand column. */
+typedef struct tapconv_problem {
+    int64_t batch;         /* N >= 0; 0 gives an empty result */
+    int64_t in_channels;   /* C_in >= 1 */
+    int64_t out_channels;  /* C_out >= 1 */
+    int64_t length;        /* T >= 0 samples per channel */
+    int64_t kernel_size;   /* K >= 1 taps */
+    int64_t stride;        /* S >= 1                                                     default 1 */
+    int64_t dilation;      /* D >= 1                                                     default 1 */
+    int64_t groups;        /* >= 1, divides C_in and C_out                               default 1 */
+    int64_t padding_left;  /* L >= 0 zeros before the first sample                       default 0 */
+    int64_t padding_right; /* R >= 0 zeros after the last sample                         default 0 */
+    int64_t norm_groups;   /* G of GroupNorm, divides C_out; 0: no GroupNorm             default 0 */
+    double norm_eps;       /* >= 0, finite; read only if norm_groups > 0                 default 1e-5 */
+    int32_t norm_affine;   /* 1: gamma and beta are given at execute; 0: they are 1 and 0 default 0 */
+    int32_t has_bias;      /* 1: bias is given at execute                                default 0 */
+    tapconv_activation activation; /*                                                    default none */
+    tapconv_layout layout;         /* of x and y; w is (C_out, C_in/groups, K) in both   default NCL */
+    tapconv_type type;             /* of x, w and y                                      default f32 */
+    tapconv_type param_type;       /* of bias, gamma and beta: `type` or f32             default f32 */
+    tapconv_math math;             /*                                                    default F32 */
+    int32_t reserved[5];           /* 0 */
+} tapconv_problem;
+
+/* A convolution with `padding` zeros on both sides, no bias, no GroupNorm, no activation. */
+TAPCONV_API tapconv_problem tapconv_conv1d(int64_t batch, int64_t in_channels, int64_t out_channels, int64_t length,
+                                           int64_t kernel_size, int64_t padding);
+
+/* The same, causal: (K-1)*D zeros on the left, none on the right, so that y[t] sees no sample after x[t]. */
+TAPCONV_API tapconv_problem tapconv_causal_conv1d(int64_t batch, int64_t in_channels, int64_t out_channels,
+                                                  int64_t length, int64_t kernel_size, int64_t dilation);
+
+/* A convolution with `padding` zeros on both sides followed by an affine GroupNorm of `norm_groups` groups. */
+TAPCONV_API tapconv_problem tapconv_conv1d_groupnorm(int64_t batch, int64_t in_channels, int64_t out_channels,
+                                                     int64_t length, int64_t kernel_size, int64_t padding,
+                                                     int64_t norm_groups);
+
+/* TAPCONV_OK if the problem is legal. `out_length` (may be NULL) receives T_out. */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_problem_check(const tapconv_problem *problem,
+                                                                      int64_t *out_length);
+
+/* The lower-case names of the command line and the results ("f32", "gelu-tanh", "nlc"); NULL for a value that is none. */
+TAPCONV_API const char *tapconv_type_name(tapconv_type type);
+TAPCONV_API const char *tapconv_math_name(tapconv_math math);
+TAPCONV_API const char *tapconv_layout_name(tapconv_layout layout);
+TAPCONV_API const char *tapconv_activation_name(tapconv_activation activation);
+
+/* Bytes of one element; 0 for a value that is no type. */
+TAPCONV_API size_t tapconv_type_bytes(tapconv_type type);
+
+/* ------------------------------------------------------------------------------------------------------------ planning */
+
+typedef enum tapconv_device { TAPCONV_CPU = 0, TAPCONV_CUDA = 1 } tapconv_device;
+
+/* Instruction sets of the CPU engine, as bits of a mask. */
+#define TAPCONV_ISA_SCALAR 1u /* plain C; always there */
+#define TAPCONV_ISA_NEON 2u   /* AArch64 */
+#define TAPCONV_ISA_AVX2 4u   /* AVX2, FMA and F16C */
+#define TAPCONV_ISA_AVX512 8u /* AVX-512 F, BW, DQ and VL */
+
+/* The sets that this machine can run and this build has kernels for. */
+TAPCONV_API uint32_t tapconv_cpu_features(void);
+
+/* "avx512" for TAPCONV_ISA_AVX512 and so on; NULL for anything but one of the bits above. */
+TAPCONV_API const char *tapconv_isa_name(uint32_t isa);
+
+/* How to plan; NULL or all zero means the defaults. */
+typedef struct tapconv_plan_options {
+    tapconv_device device; /* default: CPU */
+    int32_t device_index;  /* of several GPUs; 0 for the CPU */
+    int32_t threads;       /* most threads an execute may use; 0: one a core. Small problems use fewer. */
+    uint32_t isa_mask;     /* allow only these instruction sets; 0: all. The widest that is left is used. */
+    const char *kernel;    /* for tests: force the kernel family of this name (see tapconv_kernel_name); NULL: choose */
+    int32_t reserved[6];   /* 0 */
+} tapconv_plan_options;
+
+typedef struct tapconv_plan tapconv_plan;
+
+/* Plans a problem: chooses the kernel, lays out the workspace. `*plan` is the caller's to destroy; it stays untouched on
+ * failure. `options` may be NULL. */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_plan_create(tapconv_plan **plan,
+                                                                    const tapconv_problem *problem,
+                                                                    const tapconv_plan_options *options);
+
+/* NULL is allowed. */
+TAPCONV_API void tapconv_plan_destroy(tapconv_plan *plan);
+
+/* What was planned. Strings live as long as the plan. */
+typedef struct tapconv_plan_info {
+    const char *kernel; /* for example "dense-window/avx512" */
+    const char *reason; /* one sentence: why this kernel */
+    const char *isa;    /* "avx512", or "" for a GPU */
+    int64_t out_length; /* T_out */
+    double flops;       /* 2 * N * C_out * T_out * C_in/groups * K: a multiplication and an addition each count */
+    double bytes;       /* x, w, bias, gamma and beta read once, y written once */
+    size_t workspace_bytes;
+    size_t packed_weights_bytes;
+    int32_t threads; /* that execute will use */
+} tapconv_plan_info;
+
+TAPCONV_API void tapconv_plan_get_info(const tapconv_plan *plan, tapconv_plan_info *info);
+
+/* The kernel families of the CPU engine, by index from 0; NULL beyond the last. A family that cannot take a problem is
+ * refused by tapconv_plan_create; "dense-panel" takes every one. */
+TAPCONV_API const char *tapconv_kernel_name(int32_t index);
+
+/* ------------------------------------------------------------------------------------------------------------- weights */
+
+/* Bytes of packed weights; depends on the layer (channels, kernel size, groups, math) but not on N, T or threads: one
+ * packed buffer serves every plan of a layer, whatever its batch, length, instruction set or kernel. */
+TAPCONV_API size_t tapconv_packed_weights_bytes(const tapconv_plan *plan);
+
+/* Packs w (C_out, C_in/groups, K), of the problem's type, into `packed` (aligned to 8 bytes, `packed_bytes` long at
+ * least). Pack again whenever the weights change. */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_pack_weights(const tapconv_plan *plan, const void *w,
+                                                                     void *packed, size_t packed_bytes);
+
+/* ------------------------------------------------------------------------------------------------------------ executing */
+
+/* Bytes of scratch memory that an execute needs, of any alignment. May be 0. */
+TAPCONV_API size_t tapconv_workspace_bytes(const tapconv_plan *plan);
+
+/* The arrays of one execute; what the problem does not have must be NULL. x may be NULL if it has no elements. */
+typedef struct tapconv_arrays {
+    const void *x;              /* of the problem's type and layout */
+    const void *packed_weights; /* from tapconv_pack_weights of a plan of the same layer */
+    const void *bias;           /* (C_out), of param_type */
+    const void *gamma;          /* (C_out), of param_type */
+    const void *beta;           /* (C_out), of param_type */
+    void *y;                    /* every element is written */
+    void *workspace;
+    size_t workspace_bytes;
+    void *reserved[4]; /* NULL */
+} tapconv_arrays;
+
+/* Computes y. Allocates nothing and takes no lock; returns when y is complete. y's contents are undefined after a failure
+ * only if the failure is not TAPCONV_INVALID_ARGUMENT. */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_execute(const tapconv_plan *plan, const tapconv_arrays *arrays);
+
+/* ----------------------------------------------------------------------------------------------------------- verifying */
+
+/* The operator in float64 as plain loops that read like the formula: the oracle that every kernel is checked against.
+ * Arrays of the problem's types as for execute, but w is not packed; y64 is float64 in the problem's layout. Operands
+ * are taken as stored: the math mode does not matter here. Slow, single-threaded; allocates nothing. */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_reference(const tapconv_problem *problem, const void *x,
+                                                                  const void *w, const void *bias, const void *gamma,
+                                                                  const void *beta, double *y64);
+
+/* The same for one item and one GroupNorm group (0 <= group < norm_groups; without GroupNorm one channel, 0 <= group <
+ * C_out), so that large problems can be sampled. `rows` is (C_out/norm_groups, T_out), or (T_out) without GroupNorm,
+ * channel by channel in both layouts. */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_reference_group(const tapconv_problem *problem, const void *x,
+                                                                        const void *w, const void *bias,
+                                                                        const void *gamma, const void *beta,
+                                                                        int64_t item, int64_t group, double *rows);
+
+/* Copies `count` elements, converting to nearest-even of the destination type. The arrays may not overlap. */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_convert(void *destination, tapconv_type destination_type,
+                                                                const void *source, tapconv_type source_type,
+                                                                int64_t count);
+
+/* Rounds float32 values to the nearest TF32 in place, as TAPCONV_MATH_TF32 does. */
+TAPCONV_API void tapconv_round_tf32(float *values, int64_t count);
+
+/* What the machine can do at most, measured now (about 0.3 s). */
+typedef struct tapconv_ceilings {
+    double gflops;       /* fused multiply-adds from registers, two operations each, all threads together */
+    double gbytes_per_s; /* copying a large array, bytes read plus bytes written, the faster of plain and streaming */
+} tapconv_ceilings;
+
+/* Measures for the options' device, threads and instruction set and the arithmetic of `math` (float32 or float64). */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_measure_ceilings(const tapconv_plan_options *options,
+                                                                         tapconv_math math, tapconv_ceilings *ceilings);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
