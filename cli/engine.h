@@ -1,0 +1,36 @@
+/* The library, as the calls use it: plan, pack, execute. */
+#ifndef TAPCONV_CLI_ENGINE_H
+#define TAPCONV_CLI_ENGINE_H
+
+#include "layer.h"
+
+typedef struct engine {
+    tapconv_plan *plan;
+    tapconv_plan_info info;
+    void *packed, *workspace;
+    tensor y;      /* as the library writes it */
+    tensor result; /* the same in float32 or float64; shares y's memory where y has that type */
+} engine;
+
+tapconv_plan_options engine_plan_options(const options *o);
+
+/* Plans the layer; nothing else is there yet. */
+int engine_plan(engine *e, const options *o, const layer *l);
+
+/* Takes memory for everything that an execute needs. */
+int engine_allocate(engine *e, const layer *l);
+
+/* Packs the layer's weights. */
+int engine_pack(engine *e, const layer *l);
+
+/* Fills y with NaN, so that a sample that nobody writes shows. */
+void engine_poison(engine *e);
+
+int engine_execute(engine *e, const layer *l);
+
+/* Brings y into `result`. */
+int engine_fetch(engine *e);
+
+void engine_close(engine *e);
+
+#endif
