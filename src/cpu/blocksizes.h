@@ -1,0 +1,28 @@
+/* Sizes that trade one cache against another. They decide speed and never bits. Chosen on a Zen 5 core (48 KB L1, 1 MB
+ * L2, 16 MB of L3 a core) over bench/layers.suite; caches half as large lose a few per cent. */
+#ifndef TAPCONV_CPU_BLOCKSIZES_H
+#define TAPCONV_CPU_BLOCKSIZES_H
+
+/* Samples of a tile in time: enough to use each weight many times, few enough that the staged input stays in L2. */
+#define TAPCONV_TILE_COLUMNS 384
+/* A tile may shrink to this before its channels are staged in chunks. */
+#define TAPCONV_LEAST_COLUMNS 96
+/* Staged input of a tile. */
+#define TAPCONV_STAGE_BYTES (512 * 1024)
+/* Convolution results that wait for GroupNorm, a thread. */
+#define TAPCONV_WAVE_BYTES (1024 * 1024)
+/* Sums shorter than this cost less than going through L3 for GroupNorm: such layers are finished a few groups at a time,
+ * though that stages their input several times. */
+#define TAPCONV_CHEAP_TERMS 128
+/* Outputs larger than this are written past the caches where nothing else limits. */
+#define TAPCONV_STREAM_BYTES (24 * 1024 * 1024)
+/* Sums up to this long are limited by memory. */
+#define TAPCONV_STREAM_TERMS 32
+/* Samples of a depthwise row at a time: input and output in L1. */
+#define TAPCONV_DEPTHWISE_COLUMNS 1536
+/* A thread is worth its start for this many operations. */
+#define TAPCONV_THREAD_FLOPS 4e6
+/* Lines (input under one tile of one channel) longer than this are not staged whole. */
+#define TAPCONV_LONGEST_LINE (64 * 1024)
+
+#endif

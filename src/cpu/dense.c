@@ -1,0 +1,397 @@
+/* Dense and grouped convolution as an implicit matrix product, for any problem.
+ *
+ * A unit is a tile of samples (of one item, or of several short items side by side) x a part of a group's output
+ * channels. Its input is staged once for all of them, a chunk of channels at a time if L2 cannot hold all:
+ *
+ *   window   a staged row is one phase of the stride of one channel, as long as the tile and its halo. A tap is an offset
+ *            into the row: input is staged once, not once a tap.
+ *   panel    a staged row is one tap of one channel (im2col). It takes everything; it is chosen where items are short
+ *            and lie side by side, or where the halo is longer than the rows of all taps.
+ *
+ * Then 8 output channels at a time pass over the tile: weights (8 x terms) stay in L1, staged input streams from L2, sums
+ * are in registers for a slab and in `acc` (L1; L2 if there are several chunks) between slabs. */
+#include "cpu/blocksizes.h"
+#include "cpu/cpu.h"
+#include "cpu/slabs.h"
+
+#include <stdlib.h>
+
+static int64_t columns_for(int64_t out_length, int64_t most, int64_t lanes)
+{
+    const int64_t tiles = tapconv_ceil_div(out_length, most);
+    return tapconv_min(most, tapconv_round_up(tapconv_ceil_div(out_length, tiles), 3 * lanes));
+}
+
+/* Elements of the staged rows of one channel for tiles of `columns`; -1 if that is not to be had. */
+static int64_t channel_elements(tapconv_cpu_plan *plan, int64_t columns)
+{
+    const tapconv_problem *p = &plan->shape.p;
+    const int64_t reach = (p->kernel_size - 1) * p->dilation / p->stride;
+    plan->row = columns + TAPCONV_OVERREAD + (plan->panel ? 0 : reach + 1);
+    const int64_t rows = plan->panel ? p->kernel_size : plan->phases;
+    return plan->row > INT32_MAX / 2 / rows ? -1 : plan->row * rows;
+}
+
+static int layout(tapconv_cpu_plan *plan, int panel)
+{
+    const tapconv_shape *s = &plan->shape;
+    const tapconv_problem *p = &s->p;
+    const int64_t lanes = plan->real->lanes, bytes = plan->real->bytes;
+    const int64_t taps = p->kernel_size, reach = (taps - 1) * p->dilation;
+
+    plan->panel = panel;
+    plan->tile_items = 1;
+    if (panel) {
+        /* Short items side by side waste no lanes. */
+        const int64_t whole = tapconv_round_up(s->out_length, lanes);
+        const int64_t line = (s->out_length - 1) * p->stride;
+        if (p->batch > 1 && s->out_length < TAPCONV_TILE_COLUMNS && whole * 10 > s->out_length * 11 &&
+            line <= TAPCONV_LONGEST_LINE - reach)
+            plan->tile_items = tapconv_min(p->batch, TAPCONV_TILE_COLUMNS / s->out_length);
+    } else if (p->stride > TAPCONV_TILE_COLUMNS || !tapconv_plan_phases(plan)) {
+        return p->stride > TAPCONV_TILE_COLUMNS ? 0 : -1;
+    }
+
+    int64_t most = TAPCONV_TILE_COLUMNS, least = TAPCONV_LEAST_COLUMNS;
+    int64_t elements;
+    for (;; most /= 2) {
+        plan->columns = plan->tile_items > 1 ? s->out_length * plan->tile_items
+                                             : columns_for(s->out_length, most, lanes);
+        elements = channel_elements(plan, plan->columns);
+        if (elements < 0) {
+            /* A channel whose rows are too long even for indices: only panels of short pieces are left. */
+            if (!panel) return 0;
+            elements = plan->row * taps;
+            break;
+        }
+        if (plan->tile_items > 1 || elements * s->group_in * bytes <= TAPCONV_STAGE_BYTES || most / 2 < least) break;
+    }
+
+    /* A chunk holds whole slabs: all channels, or some, or (in a panel) a piece of one channel's taps. */
+    const int64_t slab_channels = tapconv_slab_channels(taps);
+    if (elements * s->group_in * bytes <= TAPCONV_STAGE_BYTES) {
+        plan->chunk_terms = s->sum_length;
+    } else {
+        const int64_t columns = plan->tile_items > 1 ? plan->columns : columns_for(s->out_length, TAPCONV_TILE_COLUMNS, lanes);
+        if (!panel && channel_elements(plan, columns) * slab_channels * bytes <= TAPCONV_STAGE_BYTES) {
+            plan->columns = columns;
+            elements = channel_elements(plan, columns);
+        } else if (panel) {
+            plan->columns = columns;
+            channel_elements(plan, columns);
+            elements = plan->row * taps;
+        } else {
+            elements = channel_elements(plan, plan->columns);
+        }
+        const int64_t channels = TAPCONV_STAGE_BYTES / bytes / elements / slab_channels * slab_channels;
+        if (channels >= 1 || !panel || taps <= TAPCONV_SLAB) {
+            plan->chunk_terms = tapconv_min(s->group_in, tapconv_max(channels, slab_channels)) * taps;
+        } else {
+            const int64_t pieces = TAPCONV_STAGE_BYTES / bytes / plan->row / TAPCONV_SLAB;
+            plan->chunk_terms = tapconv_min(taps, tapconv_max(pieces, 1) * TAPCONV_SLAB);
+        }
+    }
+    const int64_t chunk_rows = panel ? plan->chunk_terms : plan->chunk_terms / taps * plan->phases;
+    if (chunk_rows > INT32_MAX / plan->row) return 0;
+    plan->stage_elements = chunk_rows * plan->row;
+    plan->tiles = plan->tile_items > 1 ? 1 : tapconv_ceil_div(s->out_length, plan->columns);
+
+    const int64_t under = ((plan->tile_items > 1 ? s->out_length : plan->columns) - 1) * p->stride + reach + 1;
+    const int whole_line = plan->tile_items > 1 || (under <= TAPCONV_LONGEST_LINE && under <= 4 * taps * plan->columns);
+    plan->line = panel ? (whole_line ? under + TAPCONV_OVERREAD * p->stride : 0)
+                       : (p->stride > 1 ? plan->row * p->stride : 0);
+
+    plan->acc_row = tapconv_round_up(plan->columns, lanes) + TAPCONV_OVERREAD;
+    plan->acc_rows = plan->chunk_terms < s->sum_length ? tapconv_round_up(s->group_out, TAPCONV_BLOCK)
+                                                       : tapconv_thin_blocks(1) * TAPCONV_BLOCK;
+    plan->thread_bytes = (size_t)((plan->stage_elements + plan->line + plan->acc_rows * plan->acc_row) * bytes) + 3 * 64;
+
+    plan->offset = malloc((size_t)plan->chunk_terms * sizeof plan->offset[0]);
+    if (!plan->offset) return -1;
+    for (int64_t term = 0; term < plan->chunk_terms; term++)
+        plan->offset[term] = (int32_t)(panel ? term * plan->row
+                                             : term / taps * plan->phases * plan->row +
+                                                   tapconv_phase_offset(plan, term % taps));
+    return 1;
+}
+
+static int layout_window(tapconv_cpu_plan *plan)
+{
+    return layout(plan, 0);
+}
+
+static int layout_panel(tapconv_cpu_plan *plan)
+{
+    return layout(plan, 1);
+}
+
+/* One tile of one group: items [item, item + items), samples [time, time + length) of each, output channels [first, end)
+ * as counted in all of C_out. */
+typedef struct unit {
+    int64_t item, items, time, length, group, first, end;
+    int64_t columns; /* items * length */
+} unit;
+
+/* Parts that a group's output channels are cut into so that a team has equal work. */
+static int64_t parts_for(const tapconv_cpu_plan *plan, int64_t tiles, int team)
+{
+    const int64_t blocks = tapconv_ceil_div(plan->shape.group_out, TAPCONV_BLOCK);
+    int64_t parts = 1;
+    for (; parts < blocks && parts < team; parts++) {
+        const int64_t units = tiles * parts;
+        if (tapconv_round_up(units, team) * 32 <= units * 33) break;
+    }
+    return parts;
+}
+
+static int64_t tiles_of(const tapconv_cpu_plan *plan, tapconv_span span)
+{
+    const int64_t channels = plan->shape.p.out_channels;
+    const int64_t items = tapconv_ceil_div(span.end, channels) - span.first / channels;
+    return tapconv_ceil_div(items, plan->tile_items) * plan->tiles * plan->shape.p.groups;
+}
+
+static int64_t units(const tapconv_cpu_plan *plan, tapconv_span span, int team)
+{
+    const int64_t tiles = tiles_of(plan, span);
+    return tiles * parts_for(plan, tiles, team);
+}
+
+static unit unit_at(const tapconv_cpu_plan *plan, tapconv_span span, int team, int64_t index)
+{
+    const tapconv_shape *s = &plan->shape;
+    const int64_t channels = s->p.out_channels, parts = parts_for(plan, tiles_of(plan, span), team);
+    const int64_t part = index % parts;
+    index /= parts;
+    const int64_t tile = index % plan->tiles;
+    index /= plan->tiles;
+    const int64_t group = index % s->p.groups;
+    index /= s->p.groups;
+
+    unit u = {.group = group, .time = tile * plan->columns};
+    u.item = span.first / channels + index * plan->tile_items;
+    u.items = tapconv_min(plan->tile_items, tapconv_ceil_div(span.end, channels) - u.item);
+    u.length = plan->tile_items > 1 ? s->out_length : tapconv_min(plan->columns, s->out_length - u.time);
+    u.columns = u.items * u.length;
+    /* The span may begin or end within the item. */
+    const int64_t base = group * s->group_out, item_base = u.item * channels;
+    int64_t low = base, high = base + s->group_out;
+    if (u.items == 1) {
+        low = tapconv_max(low, span.first - item_base);
+        high = tapconv_min(high, span.end - item_base);
+    }
+    const int64_t blocks = tapconv_ceil_div(tapconv_max(high - low, 0), TAPCONV_BLOCK);
+    u.first = tapconv_min(high, low + blocks * part / parts * TAPCONV_BLOCK);
+    u.end = tapconv_min(high, low + blocks * (part + 1) / parts * TAPCONV_BLOCK);
+    return u;
+}
+
+/* A thread's scratch memory, laid out by layout(). */
+typedef struct scratch {
+    char *stage, *line, *acc;
+} scratch;
+
+static char *aligned(char *p)
+{
+    return (char *)(((uintptr_t)p + 63) / 64 * 64);
+}
+
+static scratch scratch_in(const tapconv_cpu_plan *plan, void *memory)
+{
+    scratch s;
+    s.stage = aligned(memory);
+    s.line = aligned(s.stage + plan->stage_elements * plan->real->bytes);
+    s.acc = aligned(s.line + plan->line * plan->real->bytes);
+    return s;
+}
+
+static void stage_window(const tapconv_job *job, const unit *u, int64_t channel, const scratch *s, char *rows)
+{
+    const tapconv_cpu_plan *plan = job->plan;
+    const tapconv_problem *p = &plan->shape.p;
+    const int64_t start = u->time * p->stride - p->padding_left;
+    const int64_t reach = (p->kernel_size - 1) * p->dilation / p->stride;
+    const int64_t count = tapconv_round_up(u->length, plan->real->lanes) + reach + (p->stride > 1);
+    if (p->stride == 1) {
+        tapconv_stage(job, rows, u->item, channel, start, 1, count);
+        return;
+    }
+    tapconv_stage(job, s->line, u->item, channel, start, 1, count * p->stride);
+    plan->real->phases(rows, plan->row, s->line, plan->phase, plan->phases, p->stride, count);
+}
+
+/* Taps [tap, tap + taps) of one channel. */
+static void stage_panel(const tapconv_job *job, const unit *u, int64_t channel, int64_t tap, int64_t taps,
+                        const scratch *s, char *rows)
+{
+    const tapconv_cpu_plan *plan = job->plan;
+    const tapconv_problem *p = &plan->shape.p;
+    const int64_t bytes = plan->real->bytes;
+    for (int64_t i = 0; i < u->items; i++) {
+        char *const to = rows + i * u->length * bytes;
+        const int64_t start = u->time * p->stride - p->padding_left + tap * p->dilation;
+        if (plan->line > 0) {
+            const int64_t under = (u->length - 1) * p->stride + (taps - 1) * p->dilation + 1;
+            tapconv_stage(job, s->line, u->item + i, channel, start, 1, under + TAPCONV_OVERREAD * p->stride);
+            plan->real->taps(to, plan->row, s->line, taps, p->dilation, p->stride, u->length);
+        } else {
+            const int64_t count = tapconv_round_up(u->length, plan->real->lanes);
+            for (int64_t k = 0; k < taps; k++)
+                tapconv_stage(job, to + k * plan->row * bytes, u->item + i, channel, start + k * p->dilation, p->stride,
+                              count);
+        }
+    }
+}
+
+/* Terms [first, end) of the unit's sums. */
+static void stage_chunk(const tapconv_job *job, const unit *u, int64_t first, int64_t end, const scratch *s)
+{
+    const tapconv_cpu_plan *plan = job->plan;
+    const int64_t taps = plan->shape.p.kernel_size, base = u->group * plan->shape.group_in;
+    char *rows = s->stage;
+    for (int64_t term = first; term < end;) {
+        const int64_t channel = base + term / taps, tap = term % taps;
+        const int64_t count = tapconv_min(taps - tap, end - term);
+        if (plan->panel)
+            stage_panel(job, u, channel, tap, count, s, rows);
+        else
+            stage_window(job, u, channel, s, rows);
+        rows += (plan->panel ? count : plan->phases) * plan->row * plan->real->bytes;
+        term += count;
+    }
+}
+
+/* The sums of `rows` output channels from `channel` on over one chunk, for all columns of the unit; partial sums are in
+ * acc. After the last chunk they are in acc still, or at their destination if the plan is direct. */
+static void sum_rows(const tapconv_job *job, tapconv_span span, const unit *u, int64_t channel, int64_t rows,
+                     int64_t first, int64_t end, const scratch *s, char *acc)
+{
+    const tapconv_cpu_plan *plan = job->plan;
+    const tapconv_real_kernels *real = plan->real;
+    const int64_t bytes = real->bytes, lanes = real->lanes, taps = plan->shape.p.kernel_size;
+    const int last_chunk = end == plan->shape.sum_length;
+    const int direct = plan->direct && plan->tile_items == 1;
+    int64_t w_step;
+    const char *const w = tapconv_packed_channel(plan, job->arrays->packed_weights, channel, &w_step);
+    int most = TAPCONV_MOST_VECTORS;
+    while (!real->tile[rows - 1][most - 1]) most--;
+
+    const int64_t vectors = tapconv_ceil_div(u->columns, lanes), pieces = tapconv_ceil_div(vectors, most);
+    for (int64_t piece = 0; piece < pieces; piece++) {
+        const int64_t from = vectors * piece / pieces * lanes, to = vectors * (piece + 1) / pieces * lanes;
+        tapconv_tile tile = {
+            .w_step = w_step,
+            .partial_step = plan->acc_row,
+            .out = acc + from * bytes,
+            .out_step = plan->acc_row,
+            .columns = tapconv_min(to, u->columns) - from,
+        };
+        const tapconv_tile_kernel kernel = real->tile[rows - 1][(to - from) / lanes - 1];
+        for (int64_t term = first; term < end;) {
+            const int64_t slab_end = tapconv_slab_end(taps, term, end);
+            tile.x = s->stage + from * bytes;
+            tile.offset = plan->offset + (term - first);
+            tile.w = w + term * w_step * bytes;
+            tile.steps = slab_end - term;
+            tile.partial = term > 0 ? acc + from * bytes : NULL;
+            if (direct && last_chunk && slab_end == end) {
+                tile.out = tapconv_conv_at(job, span, u->item, channel, u->time + from);
+                tile.out_step = plan->shape.out_length;
+                tile.bias = job->bias ? (const char *)job->bias + channel * bytes : NULL;
+            }
+            kernel(&tile);
+            term = slab_end;
+        }
+    }
+}
+
+/* The same for whole blocks by the thin kernels. */
+static void sum_blocks(const tapconv_job *job, tapconv_span span, const unit *u, int64_t channel, int64_t blocks,
+                       int64_t first, int64_t end, const scratch *s, char *acc)
+{
+    const tapconv_cpu_plan *plan = job->plan;
+    const int64_t bytes = plan->real->bytes, terms = plan->shape.sum_length;
+    int64_t w_step;
+    const char *const w = tapconv_packed_channel(plan, job->arrays->packed_weights, channel, &w_step);
+    tapconv_thin thin = {
+        .tile = {.x = s->stage,
+                 .offset = plan->offset,
+                 .w = w + first * w_step * bytes,
+                 .steps = end - first,
+                 .partial = first > 0 ? acc : NULL,
+                 .partial_step = plan->acc_row,
+                 .out = acc,
+                 .out_step = plan->acc_row,
+                 .columns = u->columns},
+        .kernel_size = plan->shape.p.kernel_size,
+        .block_step = terms * TAPCONV_BLOCK,
+    };
+    if (plan->direct && plan->tile_items == 1 && end == terms) {
+        thin.tile.out = tapconv_conv_at(job, span, u->item, channel, u->time);
+        thin.tile.out_step = plan->shape.out_length;
+        thin.tile.bias = job->bias ? (const char *)job->bias + channel * bytes : NULL;
+    }
+    plan->real->thin[u->columns - 1][blocks > 1](&thin);
+}
+
+static void emit_rows(const tapconv_job *job, tapconv_span span, const unit *u, int64_t channel, int64_t rows,
+                      const char *acc)
+{
+    const tapconv_cpu_plan *plan = job->plan;
+    for (int64_t i = 0; i < u->items; i++) {
+        const tapconv_emit out = {.src = acc + i * u->length * plan->real->bytes,
+                                  .src_row = plan->acc_row,
+                                  .rows = rows,
+                                  .count = u->length};
+        tapconv_emit_conv(job, span, u->item + i, channel, u->time, out);
+    }
+}
+
+static void compute_unit(const tapconv_job *job, tapconv_span span, const unit *u, int staged, const scratch *s)
+{
+    const tapconv_cpu_plan *plan = job->plan;
+    const tapconv_shape *shape = &plan->shape;
+    const int64_t terms = shape->sum_length, base = u->group * shape->group_out;
+    const int several = plan->chunk_terms < terms;
+    const int direct = plan->direct && plan->tile_items == 1;
+    const int64_t many = tapconv_thin_blocks(u->columns);
+    for (int64_t first = 0; first < terms;) {
+        int64_t end = tapconv_min(terms, first + plan->chunk_terms);
+        /* A chunk smaller than a channel ends where the channel does. */
+        if (plan->chunk_terms < shape->p.kernel_size)
+            end = tapconv_min(end, (first / shape->p.kernel_size + 1) * shape->p.kernel_size);
+        if (!staged || several) stage_chunk(job, u, first, end, s);
+        for (int64_t channel = u->first, rows; channel < u->end; channel += rows) {
+            const int64_t in_block = (channel - base) % TAPCONV_BLOCK;
+            const int64_t left = u->end - channel;
+            char *const acc = s->acc + (several ? (channel - u->first) * plan->acc_row * plan->real->bytes : 0);
+            if (u->columns <= plan->real->thin_columns && in_block == 0 && left >= TAPCONV_BLOCK) {
+                const int64_t blocks = left >= many * TAPCONV_BLOCK ? many : 1;
+                rows = blocks * TAPCONV_BLOCK;
+                sum_blocks(job, span, u, channel, blocks, first, end, s, acc);
+            } else {
+                rows = tapconv_min(tapconv_min(left, TAPCONV_BLOCK - in_block), plan->real->rows);
+                sum_rows(job, span, u, channel, rows, first, end, s, acc);
+            }
+            if (!direct && end == terms) emit_rows(job, span, u, channel, rows, acc);
+        }
+        first = end;
+    }
+}
+
+static void compute(const tapconv_job *job, tapconv_span span, int team, int64_t first, int64_t end, void *memory)
+{
+    const tapconv_cpu_plan *plan = job->plan;
+    const scratch s = scratch_in(plan, memory);
+    unit before = {.item = -1};
+    for (int64_t index = first; index < end; index++) {
+        const unit u = unit_at(plan, span, team, index);
+        if (u.end <= u.first) continue;
+        const int staged = u.item == before.item && u.time == before.time && u.group == before.group;
+        compute_unit(job, span, &u, staged, &s);
+        before = u;
+    }
+}
+
+const tapconv_family tapconv_dense_window = {"dense-window", layout_window, units, compute};
+const tapconv_family tapconv_dense_panel = {"dense-panel", layout_panel, units, compute};

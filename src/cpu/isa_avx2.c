@@ -1,0 +1,2 @@
+#include "cpu/simd/avx2.h"
+#include "cpu/kernels/table.h"

@@ -1,0 +1,2 @@
+#include "cpu/simd/neon.h"
+#include "cpu/kernels/table.h"

@@ -1,0 +1,2 @@
+#include "cpu/simd/scalar.h"
+#include "cpu/kernels/table.h"

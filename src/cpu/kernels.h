@@ -1,0 +1,124 @@
+/* The slots that every instruction set fills, and what a kernel may assume. Kernels work in one "real" type, float or
+ * double; buffers are void pointers to it, and every count, step and offset is in elements unless it says bytes.
+ *
+ * Same bits: each output's sum runs over its terms in one fixed order, channels outer and taps inner, in slabs (slabs.h);
+ * within a slab it is one chain of fma from zero, and slabs are added in order. Every kernel keeps to this whatever its
+ * tile, which is why a result does not depend on the tile that an output happens to fall into. */
+#ifndef TAPCONV_CPU_KERNELS_H
+#define TAPCONV_CPU_KERNELS_H
+
+#include "tapconv.h"
+
+/* Packed weights: for each block of up to 8 output channels of a group, [term][channel of the block]. */
+#define TAPCONV_BLOCK 8
+
+/* Columns that a kernel may read past the last one it was asked for. */
+#define TAPCONV_OVERREAD 64
+
+/* One slab of a tile of output channels x samples:
+ *     out[r][j] = partial[r][j] + sum over s of w[s*w_step + r] * x[offset[s] + j]  (+ bias[r])     j < columns
+ * partial and bias may be NULL. x may be read up to the next multiple of the vector length. */
+typedef struct tapconv_tile {
+    const void *x;
+    const int32_t *offset;
+    const void *w;
+    int64_t w_step;
+    int64_t steps;
+    const void *partial;
+    int64_t partial_step;
+    void *out;
+    int64_t out_step;
+    const void *bias;
+    int64_t columns;
+} tapconv_tile;
+
+typedef void (*tapconv_tile_kernel)(const tapconv_tile *tile);
+
+/* The same for few columns and whole blocks of weights, block_step elements apart, with vectors along output channels.
+ * Takes all slabs of tile.steps terms, which begin at a slab's beginning. Row r of block b is row 8*b + r of partial, out
+ * and bias. */
+typedef struct tapconv_thin {
+    tapconv_tile tile;
+    int64_t kernel_size;
+    int64_t block_step;
+} tapconv_thin;
+
+typedef void (*tapconv_thin_kernel)(const tapconv_thin *thin);
+
+/* A row of samples on its way from a caller's array: dst[i] = rounded(src[i*step]), i < count; step 1 is the fast case. */
+typedef struct tapconv_load {
+    void *dst;
+    const void *src;
+    tapconv_type type;
+    tapconv_math math; /* rounds float32 sources to it */
+    int64_t step;
+    int64_t count;
+} tapconv_load;
+
+/* Rows of results on their way to a caller's array: bias, then normalisation, then activation, then conversion.
+ *     dst[r*dst_row + i*dst_step] = act( ((src[r*src_row + i] + bias[r]) - mean) * scale[r] + shift[r] )
+ * bias, scale and shift hold float64 and may be NULL; without scale nothing is normalised. mean is subtracted as the sum
+ * of two reals, so that it loses nothing. */
+typedef struct tapconv_emit {
+    const void *src;
+    int64_t src_row;
+    void *dst;
+    int64_t dst_row, dst_step;
+    tapconv_type type;
+    int64_t rows, count;
+    const double *bias;
+    double mean;
+    const double *scale, *shift;
+    tapconv_activation activation;
+    int stream; /* dst will not be read soon: write past the caches */
+} tapconv_emit;
+
+/* The mean and the sum of squared distances from it of rows x count values, by two looks. */
+typedef struct tapconv_moments {
+    double count, mean, squares;
+} tapconv_moments;
+
+#define TAPCONV_MOST_VECTORS 12
+#define TAPCONV_MOST_THIN 8
+
+/* All slots for one real type. */
+typedef struct tapconv_real_kernels {
+    int bytes;    /* of the real type */
+    int lanes;    /* of its vectors */
+    int rows;     /* most rows of a register tile */
+    int thin_columns; /* most columns for which thin beats tile; 0 without thin */
+    /* [rows - 1][vectors - 1]; NULL where the registers do not suffice. A row's last entry is its widest. */
+    tapconv_tile_kernel tile[TAPCONV_BLOCK][TAPCONV_MOST_VECTORS];
+    /* [columns - 1][0: one block, 1: thin_blocks(columns)] */
+    tapconv_thin_kernel thin[TAPCONV_MOST_THIN][2];
+    void (*load)(const tapconv_load *load);
+    /* dst[k][i] = src[k*dilation + i*stride], k < kernel_size, i < count: the panel rows of one channel and item, from a
+     * padded line. Writes up to TAPCONV_OVERREAD elements past count. */
+    void (*taps)(void *dst, int64_t dst_row, const void *src, int64_t kernel_size, int64_t dilation, int64_t stride,
+                 int64_t count);
+    /* dst[p*dst_row + i] = src[phase[p] + i*stride] */
+    void (*phases)(void *dst, int64_t dst_row, const void *src, const int32_t *phase, int64_t phases, int64_t stride,
+                   int64_t count);
+    void (*emit)(const tapconv_emit *emit);
+    tapconv_moments (*moments)(const void *src, int64_t src_row, int64_t rows, int64_t count);
+    double (*peak)(int64_t rounds); /* runs TAPCONV_PEAK_FLOPS * lanes * rounds operations; returns their sum */
+} tapconv_real_kernels;
+
+#define TAPCONV_PEAK_FLOPS (2 * 12 * 64)
+
+static inline int tapconv_thin_blocks(int64_t columns) { return columns <= 2 ? 8 : columns <= 4 ? 4 : 2; }
+
+typedef struct tapconv_isa {
+    uint32_t bit;
+    const tapconv_real_kernels *real[2]; /* float, double */
+    void (*stream_copy)(void *dst, const void *src, int64_t bytes); /* both 64-byte aligned, bytes a multiple of 64 */
+    void (*stream_fence)(void); /* after streaming stores, before another thread may read */
+} tapconv_isa;
+
+/* Widest first; ends with scalar. */
+extern const tapconv_isa tapconv_isa_avx512, tapconv_isa_avx2, tapconv_isa_neon, tapconv_isa_scalar;
+
+/* Detection: the widest set of `mask` (0: all) that runs here; NULL if there is none. */
+const tapconv_isa *tapconv_isa_choose(uint32_t mask);
+
+#endif

@@ -1,0 +1,60 @@
+/* Staging: samples from a caller's array into rows that the tiles read. Included once per real type, as tile.h, with
+ * NAME(load_vector)(src, type, math) defined before. */
+
+static void NAME(load)(const tapconv_load *load)
+{
+    REAL *dst = load->dst;
+    const int64_t size = (int64_t)tapconv_type_bytes(load->type);
+    const char *src = load->src;
+    int64_t left = load->count;
+    if (load->step == 1 && sizeof(REAL) == (size_t)size && load->math != TAPCONV_MATH_TF32 &&
+        load->math != TAPCONV_MATH_F16 && load->math != TAPCONV_MATH_BF16) {
+        memcpy(dst, src, (size_t)(left * size));
+        return;
+    }
+    if (load->step == 1)
+        for (; left >= LANES; left -= LANES, dst += LANES, src += LANES * size)
+            VOP(store)(dst, NAME(load_vector)(src, load->type, load->math));
+    while (left > 0) { /* the tail, and strided sources: gathered first */
+        union {
+            uint16_t two[LANES];
+            float four[LANES];
+            double eight[LANES];
+        } gathered = {.eight = {0}};
+        const int64_t count = left < LANES ? left : LANES;
+        const int64_t step = load->step;
+        for (int64_t i = 0; i < count; i++) {
+            if (size == 2) gathered.two[i] = ((const uint16_t *)(const void *)src)[i * step];
+            if (size == 4) gathered.four[i] = ((const float *)(const void *)src)[i * step];
+            if (size == 8) gathered.eight[i] = ((const double *)(const void *)src)[i * step];
+        }
+        VOP(store_part)(dst, NAME(load_vector)(&gathered, load->type, load->math), count);
+        left -= count, dst += count, src += count * step * size;
+    }
+}
+
+static void NAME(taps)(void *dst, int64_t dst_row, const void *src, int64_t kernel_size, int64_t dilation,
+                       int64_t stride, int64_t count)
+{
+    for (int64_t k = 0; k < kernel_size; k++) {
+        REAL *to = (REAL *)dst + k * dst_row;
+        const REAL *from = (const REAL *)src + k * dilation;
+        if (stride == 1)
+            for (int64_t i = 0; i < count; i += LANES) VOP(store)(to + i, VOP(load)(from + i));
+        else
+            for (int64_t i = 0; i < count; i++) to[i] = from[i * stride];
+    }
+}
+
+static void NAME(phases)(void *dst, int64_t dst_row, const void *src, const int32_t *phase, int64_t phases,
+                         int64_t stride, int64_t count)
+{
+    for (int64_t p = 0; p < phases; p++) {
+        REAL *to = (REAL *)dst + p * dst_row;
+        const REAL *from = (const REAL *)src + phase[p];
+        if (stride == 2) /* the commonest stride, as a constant, becomes shuffles */
+            for (int64_t i = 0; i < count; i++) to[i] = from[i * 2];
+        else
+            for (int64_t i = 0; i < count; i++) to[i] = from[i * stride];
+    }
+}

@@ -1,0 +1,73 @@
+/* Register tiles of the dense convolution, for one real type. Included once per type, with V (the vocabulary's prefix),
+ * REAL, LANES and NAME defined.
+ *
+ * A tile is `rows` output channels x `vectors` vectors of samples, all in registers. Each step loads `vectors` vectors of
+ * staged input (any alignment: a tap's shift is an address), broadcasts one weight a row, and does rows*vectors fma.
+ * Staged input and weights come from L1 or L2; the tile leaves the registers once a slab. */
+
+#define TILE(rows, vectors)                                                                                            \
+    static void NAME(tile_##rows##x##vectors)(const tapconv_tile *tile)                                                \
+    {                                                                                                                  \
+        NAME(tile_body)(tile, rows, vectors);                                                                            \
+    }
+
+static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_tile *tile, const int rows,
+                                                                  const int vectors)
+{
+    V sum[8][12];
+    const REAL *const x = tile->x;
+    const REAL *w = tile->w;
+    const int32_t *const offset = tile->offset;
+    const int64_t w_step = tile->w_step, steps = tile->steps;
+
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 12
+        for (int v = 0; v < vectors; v++) sum[r][v] = VOP(zero)();
+
+    for (int64_t s = 0; s < steps; s++) {
+        const REAL *const at = x + offset[s];
+        V sample[12];
+#pragma GCC unroll 12
+        for (int v = 0; v < vectors; v++) sample[v] = VOP(load)(at + v * LANES);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            const V weight = VOP(set1)(w[r]);
+#pragma GCC unroll 12
+            for (int v = 0; v < vectors; v++) sum[r][v] = VOP(fma)(weight, sample[v], sum[r][v]);
+        }
+        w += w_step;
+    }
+
+    const REAL *const partial = tile->partial, *const bias = tile->bias;
+    if (partial) {
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 12
+            for (int v = 0; v < vectors; v++)
+                sum[r][v] = VOP(add)(VOP(load)(partial + r * tile->partial_step + v * LANES), sum[r][v]);
+    }
+    if (bias) {
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            const V b = VOP(set1)(bias[r]);
+#pragma GCC unroll 12
+            for (int v = 0; v < vectors; v++) sum[r][v] = VOP(add)(sum[r][v], b);
+        }
+    }
+    REAL *const out = tile->out;
+    const int64_t last = tile->columns - (int64_t)(vectors - 1) * LANES;
+    if (last >= LANES) {
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 12
+            for (int v = 0; v < vectors; v++) VOP(store)(out + r * tile->out_step + v * LANES, sum[r][v]);
+    } else {
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 12
+            for (int v = 0; v < vectors - 1; v++) VOP(store)(out + r * tile->out_step + v * LANES, sum[r][v]);
+            VOP(store_part)(out + r * tile->out_step + (vectors - 1) * LANES, sum[r][vectors - 1], last);
+        }
+    }
+}
