@@ -28,12 +28,15 @@ static inline vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 static inline vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
 static inline vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
 static inline vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vf vf_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
+static inline vf vf_mul_error(vf a, vf b, vf product) { return _mm512_fmsub_ps(a, b, product); }
 static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 static inline vf vf_select_gt(vf a, vf b, vf yes, vf no)
 {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), no, yes);
 }
+static inline vf vf_neg(vf a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
 static inline vf vf_abs(vf a) { return _mm512_abs_ps(a); }
 static inline vf vf_copysign(vf magnitude, vf sign)
 {
@@ -42,6 +45,11 @@ static inline vf vf_copysign(vf magnitude, vf sign)
 }
 static inline vf vf_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 static inline vf vf_scale2(vf a, vf n) { return _mm512_scalef_ps(a, n); }
+static inline vf vf_pow2(vf n) { return _mm512_scalef_ps(_mm512_set1_ps(1), n); }
+static inline vf vf_pick(const float table[16], vf a)
+{
+    return _mm512_permutexvar_ps(_mm512_srli_epi32(_mm512_castps_si512(a), 21), _mm512_loadu_ps(table));
+}
 
 static inline vf vf_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
 static inline void vf_store_f16(uint16_t *p, vf a)

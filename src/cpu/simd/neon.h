@@ -39,9 +39,12 @@ static inline vf vf_sub(vf a, vf b) { return vsubq_f32(a, b); }
 static inline vf vf_mul(vf a, vf b) { return vmulq_f32(a, b); }
 static inline vf vf_div(vf a, vf b) { return vdivq_f32(a, b); }
 static inline vf vf_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
+static inline vf vf_fnma(vf a, vf b, vf c) { return vfmsq_f32(c, a, b); }
+static inline vf vf_mul_error(vf a, vf b, vf product) { return vfmaq_f32(vnegq_f32(product), a, b); }
 static inline vf vf_min(vf a, vf b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
 static inline vf vf_max(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 static inline vf vf_select_gt(vf a, vf b, vf yes, vf no) { return vbslq_f32(vcgtq_f32(a, b), yes, no); }
+static inline vf vf_neg(vf a) { return vnegq_f32(a); }
 static inline vf vf_abs(vf a) { return vabsq_f32(a); }
 static inline vf vf_copysign(vf magnitude, vf sign) { return vbslq_f32(vdupq_n_u32(0x80000000u), sign, magnitude); }
 static inline vf vf_round(vf a) { return vrndnq_f32(a); }
@@ -53,6 +56,20 @@ static inline vf vf_scale2(vf a, vf n)
     const vf first = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(half, bias), 23));
     const vf second = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(rest, bias), 23));
     return vmulq_f32(vmulq_f32(a, first), second);
+}
+static inline vf vf_pow2(vf n)
+{
+    const int32x4_t biased = vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127));
+    return vreinterpretq_f32_s32(vshlq_n_s32(vmaxq_s32(biased, vdupq_n_s32(0)), 23));
+}
+static inline vf vf_pick(const float table[16], vf a)
+{
+    /* Bytes 4i .. 4i + 3 of the 64 are entry i. */
+    const uint32x4_t index = vandq_u32(vshrq_n_u32(vreinterpretq_u32_f32(a), 21), vdupq_n_u32(15));
+    const uint32x4_t bytes = vmlaq_n_u32(vdupq_n_u32(0x03020100), index, 0x04040404);
+    const uint8_t *const p = (const uint8_t *)table;
+    const uint8x16x4_t all = {{vld1q_u8(p), vld1q_u8(p + 16), vld1q_u8(p + 32), vld1q_u8(p + 48)}};
+    return vreinterpretq_f32_u8(vqtbl4q_u8(all, vreinterpretq_u8_u32(bytes)));
 }
 
 static inline vf vf_load_f16(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }

@@ -4,12 +4,17 @@
  *
  *   load, store        any alignment; stream: aligned to the vector, and past the caches where the machine can
  *   load_part          lanes from n on are 0 and their memory is not touched; store_part writes n lanes
- *   fma                a*b + c, rounded once where the instruction set can (scalar C cannot, cheaply: rounded twice)
+ *   fma, fnma          a*b + c and c - a*b, rounded once where the instruction set can (scalar C cannot, cheaply: rounded
+ *                      twice)
+ *   mul_error          a*b - product, exact for the rounded product of a and b (unless it is subnormal)
  *   min, max           the second operand where either is NaN
  *   select_gt          lane by lane, a > b ? yes : no; NaN compares false
  *   copysign           magnitude of the first, sign of the second
  *   round              to the nearest integer, ties to even
  *   scale2             a * 2^n for an integral n in [-252, 252], rounded once, subnormals included
+ *   pow2               2^n for an integral n <= 127; for n < -126 something between 0 and 2^-126
+ *   pick               the one of 16 entries that two bits of a's exponent and two of its fraction say, in order for a in
+ *                      [2, 32): table[0] for [2, 2.5), table[3] for [3.5, 4), table[4] for [4, 5), table[15] for [28, 32)
  *   load_f16 ...       a whole vector of another type; store_f16, store_bf16 round to nearest even
  *   round_tf32         to nearest, ties away from zero
  *   vd_from_f32        VD_LANES float32 values
@@ -21,6 +26,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #define SIMD_ISA scalar
 #define SIMD_BIT TAPCONV_ISA_SCALAR
@@ -49,13 +55,23 @@ static inline vf vf_sub(vf a, vf b) { return a - b; }
 static inline vf vf_mul(vf a, vf b) { return a * b; }
 static inline vf vf_div(vf a, vf b) { return a / b; }
 static inline vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
+static inline vf vf_fnma(vf a, vf b, vf c) { return c - a * b; }
+static inline vf vf_mul_error(vf a, vf b, vf product) { return (float)((double)a * b - product); }
 static inline vf vf_min(vf a, vf b) { return a < b ? a : b; }
 static inline vf vf_max(vf a, vf b) { return a > b ? a : b; }
 static inline vf vf_select_gt(vf a, vf b, vf yes, vf no) { return a > b ? yes : no; }
+static inline vf vf_neg(vf a) { return -a; }
 static inline vf vf_abs(vf a) { return fabsf(a); }
 static inline vf vf_copysign(vf magnitude, vf sign) { return copysignf(magnitude, sign); }
 static inline vf vf_round(vf a) { return nearbyintf(a); }
 static inline vf vf_scale2(vf a, vf n) { return n == n ? ldexpf(a, (int)n) : n; }
+static inline vf vf_pow2(vf n) { return n >= -126 ? ldexpf(1, (int)n) : 0; }
+static inline vf vf_pick(const float table[16], vf a)
+{
+    uint32_t bits;
+    memcpy(&bits, &a, sizeof bits);
+    return table[bits >> 21 & 15];
+}
 static inline vf vf_load_f16(const uint16_t *p) { return tapconv_f16_to_f32(*p); }
 static inline void vf_store_f16(uint16_t *p, vf a) { *p = tapconv_f32_to_f16(a); }
 static inline vf vf_load_bf16(const uint16_t *p) { return tapconv_bf16_to_f32(*p); }

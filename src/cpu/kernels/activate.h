@@ -1,0 +1,185 @@
+/* The activations on vectors of float32, within 2 ulp of their formulas for every input, subnormal results included (there an
+ * ulp is 2^-149). Branch-free: a lane's result depends on nothing but its value. tests/kernels measures the errors.
+ *
+ * NaN gives NaN. A v of -Inf gives NaN in silu, gelu, gelu_tanh and mish, as the formulas do (-Inf times 0) and PyTorch
+ * does; every other value at an infinity is the limit. Clamps are written so that NaN passes: min and max return their
+ * second operand then.
+ *
+ * The constants that are not plain mathematics were fitted by scripts/minimax.py. */
+#ifndef TAPCONV_ACTIVATE_H
+#define TAPCONV_ACTIVATE_H
+
+/* exp(x) = 2^n * (1 + s), |s| < 0.42: s keeps the digits near 1 that 1 + s would round away. */
+typedef struct vf_exp {
+    vf n, s;
+} vf_exp;
+
+/* exp(r) - 1 for |r| <= ln(2)/2: r + r^2 q(r), q minimax; error 2^-28.2 relative to exp(r), before rounding. */
+static inline vf activate_expm1_reduced(vf r)
+{
+    vf q = vf_set1(0x1.6a4b32p-10f);
+    q = vf_fma(q, r, vf_set1(0x1.123984p-7f));
+    q = vf_fma(q, r, vf_set1(0x1.5558b2p-5f));
+    q = vf_fma(q, r, vf_set1(0x1.555492p-3f));
+    q = vf_fma(q, r, vf_set1(0x1.fffffcp-2f));
+    return vf_fma(vf_mul(r, r), q, r);
+}
+
+/* exp(x + low) for x in [-252 ln 2, 127 ln 2]. The upper part of ln(2) has 16 bits, so that n times it is exact, and with it
+ * the first difference. */
+static inline vf_exp activate_exp(vf x, vf low)
+{
+    const vf n = vf_round(vf_mul(x, vf_set1(0x1.715476p+0f)));
+    vf r = vf_fnma(n, vf_set1(0x1.62e4p-1f), x);
+    r = vf_fnma(n, vf_set1(0x1.7f7d1cp-20f), r);
+    return (vf_exp){n, activate_expm1_reduced(vf_add(r, low))};
+}
+
+static inline vf_exp activate_exp1(vf x)
+{
+    const vf n = vf_round(vf_mul(x, vf_set1(0x1.715476p+0f)));
+    vf r = vf_fnma(n, vf_set1(0x1.62e4p-1f), x);
+    r = vf_fnma(n, vf_set1(0x1.7f7d1cp-20f), r);
+    return (vf_exp){n, activate_expm1_reduced(r)};
+}
+
+/* v / (1 + e), as v / (2^-m + 2^(n-m) (1 + s)) * 2^-m with m = max(n, 0): nothing overflows, 2^-m + 2^(n-m) is exact where it
+ * matters, and the last operation is the one that may round to a subnormal. */
+static inline vf activate_over_1_plus(vf v, vf_exp e)
+{
+    const vf below = vf_min(e.n, vf_zero()), minus_m = vf_sub(below, e.n);
+    const vf scale = vf_pow2(below);
+    const vf divisor = vf_fma(scale, e.s, vf_add(scale, vf_pow2(minus_m)));
+    return vf_scale2(vf_div(v, divisor), minus_m);
+}
+
+/* result, or NaN for v = -Inf, which the clamps of `result` have lost. */
+static inline vf activate_nan_at_minus_infinity(vf v, vf result)
+{
+    return vf_fma(vf_min(vf_zero(), v), vf_zero(), result);
+}
+
+static inline vf activate_relu(vf v) { return vf_max(vf_zero(), v); }
+
+/* Below -126, v exp(v) is 0 in float32; above 20, 1 + exp(-v) is 1. */
+static inline vf activate_silu(vf v)
+{
+    const vf x = vf_max(vf_set1(-126), v);
+    const vf_exp e = activate_exp1(vf_neg(vf_min(vf_set1(20), x)));
+    return activate_nan_at_minus_infinity(v, activate_over_1_plus(x, e));
+}
+
+static inline vf activate_sigmoid(vf v)
+{
+    const vf x = vf_min(vf_set1(20), vf_max(vf_set1(-126), v));
+    return activate_over_1_plus(vf_set1(1), activate_exp1(vf_neg(x)));
+}
+
+/* With a = exp(-2|v|) - 1, good to the last digits near 0 because n is 0 and a is s there: |tanh v| = -a / (2 + a). */
+static inline vf activate_tanh(vf v)
+{
+    const vf_exp e = activate_exp1(vf_max(vf_set1(-20), vf_copysign(vf_add(v, v), vf_set1(-1))));
+    const vf scale = vf_pow2(e.n);
+    const vf a = vf_fma(scale, e.s, vf_sub(scale, vf_set1(1)));
+    const vf divisor = vf_fma(scale, e.s, vf_add(scale, vf_set1(1)));
+    return vf_copysign(vf_div(a, divisor), v);
+}
+
+static inline vf activate_elu(vf v)
+{
+    const vf_exp e = activate_exp1(vf_max(vf_set1(-20), vf_min(vf_zero(), v)));
+    const vf scale = vf_pow2(e.n);
+    return vf_select_gt(v, vf_zero(), v, vf_fma(scale, e.s, vf_sub(scale, vf_set1(1))));
+}
+
+static inline vf activate_leaky_relu(vf v) { return vf_select_gt(v, vf_zero(), v, vf_mul(v, vf_set1(0.01f))); }
+
+/* With w = exp(v) and d = w^2 + 2w + 2, tanh(log(1 + w)) is (w^2 + 2w)/d. To round little:
+ *     v > 0:   v (1 - 2/d)        v <= 0:   v w (1 - (w^2 + w)/d), times 2^n last. */
+static inline vf activate_mish(vf v)
+{
+    const vf x = vf_max(vf_set1(-126), v), zero = vf_zero();
+    const vf_exp e = activate_exp1(vf_min(vf_set1(20), x));
+    const vf scale = vf_pow2(e.n), w = vf_fma(scale, e.s, scale);
+    const vf d = vf_fma(w, vf_add(w, vf_set1(2)), vf_set1(2));
+    const vf part = vf_div(vf_select_gt(v, zero, vf_set1(2), vf_fma(w, w, w)), d);
+    const vf whole = vf_fma(x, vf_select_gt(v, zero, zero, e.s), x);
+    /* Finite, lest Inf - Inf. */
+    const vf result = vf_fnma(vf_min(vf_set1(0x1p126f), whole), part, whole);
+    return activate_nan_at_minus_infinity(v, vf_scale2(result, vf_min(zero, e.n)));
+}
+
+/* v sigmoid(u), u = v (a + b v^2) with b = 2 sqrt(2/pi) 0.044715, a = 2 sqrt(2/pi). exp(-u) needs u to some 2^-32 of itself: u is
+ * had in units of ln(2), as the sum of two floats, from a and b that are sums of two: the upper part of a has so few bits
+ * that g - a is exact. */
+static inline vf activate_gelu_tanh(vf v)
+{
+    const vf x = vf_max(vf_set1(-12), v), y = vf_min(vf_set1(5), x);
+    const vf a = vf_set1(-2.296875f), a_low = vf_set1(-0.0053331982f);
+    const vf b = vf_set1(-0x1.a5a7dp-4f), b_low = vf_set1(2.0161985e-09f);
+    const vf square = vf_mul(y, y), square_low = vf_mul_error(y, y, square);
+    const vf cubic = vf_mul(square, b);
+    vf g_low = vf_add(vf_mul_error(square, b, cubic), a_low);
+    g_low = vf_fma(square_low, b, vf_fma(square, b_low, g_low));
+    const vf g = vf_add(a, cubic);
+    g_low = vf_add(vf_sub(cubic, vf_sub(g, a)), g_low);
+    const vf u = vf_mul(y, g), u_low = vf_fma(y, g_low, vf_mul_error(y, g, u));
+    const vf n = vf_round(u), f = vf_add(vf_sub(u, n), u_low);
+    const vf_exp e = {n, activate_expm1_reduced(vf_mul(f, vf_set1(0x1.62e43p-1f)))};
+    return activate_nan_at_minus_infinity(v, activate_over_1_plus(x, e));
+}
+
+/* Phi(-a) exp(a^2/2), Phi the normal distribution: a polynomial in a - centre on each of 16 intervals, chosen by 2 + 2a.
+ * The centres lie where the first coefficient is a float32 to 2^-30 or better; error below 2^-27.5 relative. */
+static const float activate_gelu_centre[16] = {
+    0.124481201f, 0.373779297f, 0.628082275f, 0.871704102f, 1.25170898f, 1.7477417f, 2.2421875f, 2.75036621f,
+    3.51171875f, 4.50634766f, 5.49511719f, 6.49060059f, 8.02050781f, 10.0229492f, 11.9702148f, 13.8583374f
+};
+static const float activate_gelu_coefficient[7][16] = {
+    {0.45397082f, 0.37991786f, 0.32275039f, 0.280279398f, 0.230571628f, 0.185400695f, 0.154068798f, 0.130710289f,
+     0.106032737f, 0.0846935436f, 0.0704016164f, 0.0600988828f, 0.0490005799f, 0.039417956f, 0.0331000239f,
+     0.0286395587f},
+    {-0.342431456f, -0.256936848f, -0.196228474f, -0.154621586f, -0.110333711f, -0.0749097541f, -0.0534911491f,
+     -0.0394411199f, -0.0265851356f, -0.0172837302f, -0.0120771481f, -0.00886443723f, -0.00593274832f,
+     -0.00385810924f, -0.00272788364f, -0.00204561278f},
+    {0.205672279f, 0.141940087f, 0.0997513756f, 0.0727475733f, 0.046232976f, 0.0272388943f, 0.0170658082f,
+     0.0111163845f, 0.00633662101f, 0.00340352743f, 0.00201813597f, 0.00128168252f, 0.000708469888f, 0.000374163326f,
+     0.000223336232f, 0.000145383048f},
+    {-0.105607197f, -0.0679610968f, -0.044527147f, -0.030400617f, -0.0174869597f, -0.00910101552f, -0.0050753383f,
+     -0.00295555824f, -0.00144409202f, -0.000648706045f, -0.00032907899f, -0.000181838448f, -8.34751481e-05f,
+     -3.59605219e-05f, -1.81660016e-05f, -1.0281884e-05f},
+    {0.048129335f, 0.0291355122f, 0.0179464258f, 0.011559139f, 0.00608536927f, 0.00283322786f, 0.00142135716f,
+     0.000746794918f, 0.000316127582f, 0.000119998542f, 5.24460957e-05f, 2.53405778e-05f, 9.71003556e-06f,
+     3.42615726e-06f, 1.46834191e-06f, 7.23678568e-07f},
+    {-0.0200983807f, -0.0114259766f, -0.00657795416f, -0.00416430505f, -0.00199689716f, -0.000834723178f,
+     -0.000380958547f, -0.000182319825f, -6.79424411e-05f, -2.19055109e-05f, -8.24776725e-06f, -3.52400548e-06f,
+     -1.141604e-06f, -3.2881141e-07f, -1.19550492e-07f, -5.07947e-08f},
+    {0.00773453387f, 0.00409936998f, 0.00233990769f, 0.00148700725f, 0.000611553784f, 0.000230236401f,
+     9.68615568e-05f, 4.21359218e-05f, 1.40571392e-05f, 3.84335544e-06f, 1.2514339e-06f, 4.78326626e-07f,
+     1.31287607e-07f, 3.10042125e-08f, 9.53951051e-09f, 3.49006046e-09f},
+};
+
+/* gelu(v) = max(v, 0) - |v| Phi(-|v|); what is subtracted is (m + t) 2^n with the largest product m and a sum t of everything
+ * smaller, m's rounding included. Above 14.75 it is 0 in float32. */
+static inline vf activate_gelu(vf v)
+{
+    const vf a = vf_min(vf_set1(14.75f), vf_abs(v)), half = vf_mul(a, vf_set1(-0.5f)), power = vf_mul(a, half);
+    const vf_exp e = activate_exp(power, vf_mul_error(a, half, power));
+    const vf which = vf_fma(a, vf_set1(2), vf_set1(2));
+    const vf d = vf_sub(a, vf_pick(activate_gelu_centre, which)), first = vf_pick(activate_gelu_coefficient[0], which);
+    vf rest = vf_pick(activate_gelu_coefficient[6], which);
+    rest = vf_fma(rest, d, vf_pick(activate_gelu_coefficient[5], which));
+    rest = vf_fma(rest, d, vf_pick(activate_gelu_coefficient[4], which));
+    rest = vf_fma(rest, d, vf_pick(activate_gelu_coefficient[3], which));
+    rest = vf_fma(rest, d, vf_pick(activate_gelu_coefficient[2], which));
+    rest = vf_fma(rest, d, vf_pick(activate_gelu_coefficient[1], which));
+    rest = vf_mul(rest, vf_mul(a, d));
+    const vf m = vf_mul(a, first);
+    vf t = vf_fma(rest, e.s, rest);
+    t = vf_add(t, vf_mul_error(a, first, m));
+    t = vf_fma(m, e.s, t);
+    /* v - min(v, 0) is max(v, 0), but NaN for -Inf. */
+    return vf_sub(vf_sub(v, vf_min(v, vf_zero())), vf_scale2(vf_add(m, t), e.n));
+}
+
+#endif
