@@ -10,12 +10,14 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-import judging  # noqa: E402
-import tapconv_ctypes  # noqa: E402
-import torch  # noqa: E402
+import judging
+import tapconv_ctypes
+import torch
 
 
 def pytest_report_header(config):
-    library = tapconv_ctypes.library()
-    return (f"tapconv {library.tapconv_version().decode()}, {', '.join(tapconv_ctypes.isas())}; PyTorch {torch.__version__}; "
-            f"TAPCONV_JUDGES_SEED={judging.SEED} TAPCONV_JUDGES_SCALE={judging.SCALE:g}")
+    version = tapconv_ctypes.library().tapconv_version().decode()
+    return (
+        f"tapconv {version}, {', '.join(tapconv_ctypes.isas())}; PyTorch {torch.__version__}; "
+        f"TAPCONV_JUDGES_SEED={judging.SEED} TAPCONV_JUDGES_SCALE={judging.SCALE:g}"
+    )

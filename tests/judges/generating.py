@@ -8,7 +8,35 @@ from tapconv_ctypes import ACTIVATIONS, LAYOUTS, MATHS_OF_TYPE
 
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 11, 12, 15, 16, 17, 23, 24, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 160)
 KERNELS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 16, 17, 31, 64, 65)
-LENGTHS = (1, 2, 3, 5, 7, 8, 13, 15, 16, 17, 31, 32, 33, 47, 61, 63, 64, 65, 97, 127, 128, 129, 211, 257, 509, 1021, 2053)
+LENGTHS = (
+    1,
+    2,
+    3,
+    5,
+    7,
+    8,
+    13,
+    15,
+    16,
+    17,
+    31,
+    32,
+    33,
+    47,
+    61,
+    63,
+    64,
+    65,
+    97,
+    127,
+    128,
+    129,
+    211,
+    257,
+    509,
+    1021,
+    2053,
+)
 EPSILONS = (1e-5, 1e-3, 0.5, 1e-12, 0.0)
 
 
@@ -47,7 +75,9 @@ def channels(draw):
 
 
 @st.composite
-def problems(draw, work=1e6, types=tuple(MATHS_OF_TYPE), maths=None, norm=None, activation=None, batches=(1, 2, 3, 5, 0)):
+def problems(
+    draw, work=1e6, types=tuple(MATHS_OF_TYPE), maths=None, norm=None, activation=None, batches=(1, 2, 3, 5, 0)
+):
     """A legal problem of about `work` multiplications at most. The keywords narrow a choice; `norm` False or True."""
     in_channels, out_channels, groups = draw(channels())
     kernel_size = draw(st.sampled_from(KERNELS))
@@ -75,11 +105,24 @@ def problems(draw, work=1e6, types=tuple(MATHS_OF_TYPE), maths=None, norm=None, 
         fields["norm_eps"] = draw(st.sampled_from(EPSILONS))
         fields["norm_affine"] = draw(st.integers(0, 1))
     return tapconv.problem(
-        batch, in_channels, out_channels, length, kernel_size, stride=stride, dilation=dilation, groups=groups,
-        padding_left=left, padding_right=right, has_bias=draw(st.integers(0, 1)),
+        batch,
+        in_channels,
+        out_channels,
+        length,
+        kernel_size,
+        stride=stride,
+        dilation=dilation,
+        groups=groups,
+        padding_left=left,
+        padding_right=right,
+        has_bias=draw(st.integers(0, 1)),
         activation=draw(st.sampled_from(ACTIVATIONS)) if activation is None else activation,
-        layout=draw(st.sampled_from(LAYOUTS)), type=kind, param_type=draw(st.sampled_from((kind, "f32"))),
-        math=draw(st.sampled_from(allowed)), **fields)
+        layout=draw(st.sampled_from(LAYOUTS)),
+        type=kind,
+        param_type=draw(st.sampled_from((kind, "f32"))),
+        math=draw(st.sampled_from(allowed)),
+        **fields,
+    )
 
 
 @st.composite

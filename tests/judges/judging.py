@@ -1,5 +1,5 @@
-"""What all judges share: a case's arrays, its truth in PyTorch's float64, the error that it may have, and one call of the
-library between guards.
+"""What all judges share: a case's arrays, its truth in PyTorch's float64, the error that it may have, and one call of
+the library between guards.
 
 A case fails with its canonical text, the options of the command line, so that it can be pasted behind `tapconv check`;
 what the command line cannot say follows after a `#`.
@@ -134,8 +134,12 @@ def make_arrays(p, seed=0, style="normal"):
             if array.size:
                 where = generator.integers(0, array.size, generator.integers(1, 4))
                 array.reshape(-1)[where] = specials[generator.integers(0, 3, where.size)]
-    arrays = Arrays(torch.from_numpy(x).to(storage), torch.from_numpy(w).to(storage), exact=style == "integers",
-                    origin=f"{style} data of seed {seed}")
+    arrays = Arrays(
+        torch.from_numpy(x).to(storage),
+        torch.from_numpy(w).to(storage),
+        exact=style == "integers",
+        origin=f"{style} data of seed {seed}",
+    )
     if p.has_bias:
         arrays.bias = torch.from_numpy(numbers(p.out_channels)).to(param)
     if p.norm_affine:
@@ -300,8 +304,9 @@ def judge(p, arrays, y, call=None):
     if not right.all():
         first = tuple(int(i) for i in np.argwhere(~right)[0])
         raise AssertionError(
-            f"{np.count_nonzero(~right)} of {y.size} elements are wrong, the first is y{list(first)} = {y[first]!r} instead "
-            f"of {reference[first]!r} within {error[first]:.3g} before rounding to {kind}: {said}")
+            f"{np.count_nonzero(~right)} of {y.size} elements are wrong, the first is y{list(first)} = {y[first]:.17g} "
+            f"instead of {reference[first]:.17g} within {error[first]:.3g} before rounding to {kind}: {said}"
+        )
     if not (np.isfinite(reference).all() and np.isfinite(error).all() and np.abs(reference).max() < 6e4):
         return
     ours = relative_l2(y, reference)
@@ -312,7 +317,9 @@ def judge(p, arrays, y, call=None):
     if math == kind != "f64" and y.size >= 256 and (p.param_type == p.type or not (p.has_bias or p.norm_affine)):
         theirs = relative_l2(pytorch(p, arrays), reference)
         bound = 1.2 * theirs + 5e-8 if kind == "f32" else 1.001 * theirs
-        assert ours <= bound or np.isnan(theirs), f"relative L2 error {ours:.4g}, PyTorch's in {kind} is {theirs:.4g}: {said}"
+        assert ours <= bound or np.isnan(theirs), (
+            f"relative L2 error {ours:.4g}, PyTorch's in {kind} is {theirs:.4g}: {said}"
+        )
 
 
 # ------------------------------------------------------------------------------------------------------------- the call
@@ -324,9 +331,9 @@ class Guarded:
     def __init__(self, size, alignment=64, offset=0):
         self._all = np.full(size + 2 * GUARD + 2 * alignment, POISON, np.uint8)
         start = GUARD + -(self._all.ctypes.data + GUARD) % alignment + offset % alignment
-        self.bytes = self._all[start:start + size]
+        self.bytes = self._all[start : start + size]
         self.address = self._all.ctypes.data + start
-        self._before, self._after = self._all[:start], self._all[start + size:]
+        self._before, self._after = self._all[:start], self._all[start + size :]
 
     def intact(self):
         return bool((self._before == POISON).all() and (self._after == POISON).all())
@@ -383,7 +390,9 @@ def run(p, arrays, call=None, execute=execute):
         try:
             execute(plan, memory)
             first = memory["y"].bytes.copy()
-            if (first.reshape(count, storage.itemsize) == POISON).all(1).any():  # not written, or a NaN that looks like poison
+            if (
+                (first.reshape(count, storage.itemsize) == POISON).all(1).any()
+            ):  # not written, or a NaN that looks like poison
                 memory["y"].bytes[:] = POISON ^ 0x55
                 execute(plan, memory)
         except tapconv.Error as refusal:
@@ -394,7 +403,9 @@ def run(p, arrays, call=None, execute=execute):
             if name not in ("y", "workspace"):
                 assert np.array_equal(m.bytes, m.given), f"{name} was changed by execute: {said}"
     unwritten = np.flatnonzero((memory["y"].bytes != first).reshape(count, storage.itemsize).any(1))
-    assert unwritten.size == 0, f"{unwritten.size} of {count} elements of y were not written, first {unwritten[0]}: {said}"
+    assert unwritten.size == 0, (
+        f"{unwritten.size} of {count} elements of y were not written, first {unwritten[0]}: {said}"
+    )
     y = torch.empty(shape, dtype=storage)
     if count:
         y.view(-1).view(torch.uint8).numpy()[:] = first

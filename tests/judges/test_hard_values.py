@@ -28,7 +28,7 @@ def depthwise(channels, length, kernel_size=1, **fields):
     return tapconv.problem(1, channels, channels, length, kernel_size, groups=channels, **fields)
 
 
-# ------------------------------------------------------------------------------------------------------------- GroupNorm
+# ------------------------------------------------------------------------------------------------------------ GroupNorm
 
 
 @layouts
@@ -49,7 +49,9 @@ def test_mean_far_from_zero(source, length, norm_groups, layout):
         arrays = Arrays(tensor(x), tensor(np.ones((16, 1, 1))), origin="mean 1e4 in x")
     else:
         p = tapconv.problem(1, 8, 16, length + 2, 3, norm_groups=norm_groups, has_bias=1, layout=layout)
-        arrays = dataclasses.replace(make_arrays(p), bias=tensor(np.full(16, 1e4)), origin="normal data of seed 0, bias 1e4")
+        arrays = dataclasses.replace(
+            make_arrays(p), bias=tensor(np.full(16, 1e4)), origin="normal data of seed 0, bias 1e4"
+        )
     reference, _ = truth(p, arrays)
     for call in ways(p):
         y = check(p, arrays, call).double().numpy()
@@ -64,11 +66,25 @@ def test_constant_groups_are_beta(kind, math, eps, layout):
     largest = {"f32": 3e38, "f64": 1e308, "f16": 6e4, "bf16": 3e38}[kind if math != "f16" else "f16"]
     for value in (0.0, 0.1, -1e4, largest, 1e-41):
         for length, norm_groups in ((1, 6), (100, 1), (257, 6)):
-            p = depthwise(6, length, norm_groups=norm_groups, norm_eps=eps, norm_affine=1, layout=layout, type=kind,
-                          param_type=kind, math=math)
-            arrays = Arrays(tensor(np.full((1, 6, length), value), kind), tensor(np.ones((6, 1, 1)), kind), None,
-                            tensor(np.linspace(-2, 2, 6), kind), tensor([0.1, -3, 0, 1e-6, 7, 1 / 3], kind),
-                            origin=f"x {value:g}, w 1")
+            p = depthwise(
+                6,
+                length,
+                norm_groups=norm_groups,
+                norm_eps=eps,
+                norm_affine=1,
+                layout=layout,
+                type=kind,
+                param_type=kind,
+                math=math,
+            )
+            arrays = Arrays(
+                tensor(np.full((1, 6, length), value), kind),
+                tensor(np.ones((6, 1, 1)), kind),
+                None,
+                tensor(np.linspace(-2, 2, 6), kind),
+                tensor([0.1, -3, 0, 1e-6, 7, 1 / 3], kind),
+                origin=f"x {value:g}, w 1",
+            )
             for call in ways(p):
                 y = run(p, arrays, call)
                 assert torch.equal(y, arrays.beta[None, :, None].expand(y.shape)), f"not beta: {text(p, call, arrays)}"
@@ -78,8 +94,9 @@ def test_constant_groups_are_beta(kind, math, eps, layout):
 def test_constant_sums_are_beta(layout):
     """Rounded sums that are the same at every position, and a group that only bias reaches."""
     for length, left in ((300, 0), (1, 50)):
-        p = tapconv.problem(2, 7, 6, length, 3, norm_groups=6, norm_affine=1, has_bias=1, norm_eps=0.0, padding_left=left,
-                            layout=layout)
+        p = tapconv.problem(
+            2, 7, 6, length, 3, norm_groups=6, norm_affine=1, has_bias=1, norm_eps=0.0, padding_left=left, layout=layout
+        )
         arrays = make_arrays(p, 3)
         arrays.x[...] = 0.1 if left == 0 else 0.0
         arrays.origin = "x constant"
@@ -94,13 +111,16 @@ def test_constant_sums_are_beta(layout):
 def test_channels_far_apart_before_groupnorm(math, eps, layout):
     """Channels of 1e-30 to 1e30, each normalised alone: their variances are beyond float32's range."""
     p = depthwise(61, 100, norm_groups=61, norm_eps=eps, math=math, layout=layout)
-    arrays = Arrays(make_arrays(p).x * tensor(np.logspace(-30, 30, 61))[:, None], tensor(np.ones((61, 1, 1))),
-                    origin="normal channels 1e-30 to 1e30 apart")
+    arrays = Arrays(
+        make_arrays(p).x * tensor(np.logspace(-30, 30, 61))[:, None],
+        tensor(np.ones((61, 1, 1))),
+        origin="normal channels 1e-30 to 1e30 apart",
+    )
     for call in ways(p):
         check(p, arrays, call)
 
 
-# ----------------------------------------------------------------------------------------------------------------- range
+# ---------------------------------------------------------------------------------------------------------------- range
 
 
 @layouts
@@ -139,11 +159,13 @@ def test_depthwise_channels_far_apart(math, layout):
 @layouts
 @modes_where(lambda kind, math: kind == "f16" or math in (kind, "f32", "f64"))
 def test_subnormals(kind, math, layout):
-    """Multiples of the smallest positive number: sums of few of them are exact, unless flushed to zero. (Where math rounds
-    operands to a type that has no numbers so close to zero there is nothing to see.)"""
+    """Multiples of the smallest positive number: sums of few of them are exact, unless flushed to zero. (Where math
+    rounds operands to a type that has no numbers so close to zero there is nothing to see.)"""
     smallest = {"f32": 2.0**-149, "f64": 2.0**-1074, "f16": 2.0**-24, "bf16": 2.0**-133}[kind]
-    for p in (tapconv.problem(2, 3, 20, 90, 5, padding_left=4, type=kind, math=math, layout=layout),
-              depthwise(20, 90, 3, padding_right=2, type=kind, math=math, layout=layout)):
+    for p in (
+        tapconv.problem(2, 3, 20, 90, 5, padding_left=4, type=kind, math=math, layout=layout),
+        depthwise(20, 90, 3, padding_right=2, type=kind, math=math, layout=layout),
+    ):
         arrays = make_arrays(p, 1, "integers")
         for x, w in ((smallest, 1), (1, smallest), (smallest * 2**9, 2.0**-9)):
             if w < 1 < 2 * smallest * 2**9 or (kind == "f16" and w == 2.0**-9):
@@ -174,15 +196,23 @@ def test_rounding_once(kind, math, layout):
     p = tapconv.problem(1, 3, 1, 5, 1, type=kind, math=math, layout=layout)
     x = [[1, 1, 1, 1 + 2 * half, -1], [half, half, -half, half, -half], [half * 2.0**-8] * 5]
     for nudge in (0, 1, -1):  # by half * 2^-12, which float32 sums still see
-        arrays = Arrays(tensor([x], kind), tensor([[[1], [1], [nudge * 2.0**-4]]], kind), exact=True,
-                        origin=f"1 + half an ulp, nudged by {nudge}")
+        arrays = Arrays(
+            tensor([x], kind),
+            tensor([[[1], [1], [nudge * 2.0**-4]]], kind),
+            exact=True,
+            origin=f"1 + half an ulp, nudged by {nudge}",
+        )
         for call in ways(p):
             y = check(p, arrays, call)
             assert nudge or y.tolist() == [[[1, 1, 1 - half, 1 + 4 * half, -1]]], text(p, call, arrays)
     if math == "f64":  # 1 + half + half*2^-20 is beyond the middle, but float32 would round it to the middle first
         q = tapconv.problem(1, 3, 1, 1, 1, type=kind, math=math, layout=layout)
-        arrays = Arrays(tensor([[[1], [half], [half * 2.0**-8]]], kind), tensor([[[1], [1], [2.0**-12]]], kind), exact=True,
-                        origin="1 + half an ulp + a little")
+        arrays = Arrays(
+            tensor([[[1], [half], [half * 2.0**-8]]], kind),
+            tensor([[[1], [1], [2.0**-12]]], kind),
+            exact=True,
+            origin="1 + half an ulp + a little",
+        )
         for call in ways(q):
             assert check(q, arrays, call).item() == 1 + 2 * half, text(q, call, arrays)
 
@@ -190,8 +220,12 @@ def test_rounding_once(kind, math, layout):
 def test_f16_overflow():
     """65504 is the largest f16; from 65520 on it is infinity, for results and for rounded operands."""
     p = tapconv.problem(1, 2, 1, 4, 1, type="f16", math="f16")
-    arrays = Arrays(tensor([[[65504, 65504, -65504, 65504], [15, 16, -16, 0]]], "f16"), tensor([[[1], [1]]], "f16"), exact=True,
-                    origin="x near 65504, w 1")
+    arrays = Arrays(
+        tensor([[[65504, 65504, -65504, 65504], [15, 16, -16, 0]]], "f16"),
+        tensor([[[1], [1]]], "f16"),
+        exact=True,
+        origin="x near 65504, w 1",
+    )
     for call in ways(p):
         assert check(p, arrays, call).tolist() == [[[65504, np.inf, -np.inf, 65504]]], text(p, call, arrays)
     p = tapconv.problem(1, 1, 1, 4, 1, math="f16")
@@ -200,17 +234,17 @@ def test_f16_overflow():
         assert check(p, arrays, call).tolist() == [[[65504, np.inf, -np.inf, 1]]], text(p, call, arrays)
 
 
-# ----------------------------------------------------------------------------------------------------------- NaN and Inf
+# ---------------------------------------------------------------------------------------------------------- NaN and Inf
 
 
 SPECIAL = (np.nan, np.inf, -np.inf)
-SHAPES = {
-    "dense": dict(in_channels=5, out_channels=20, length=70, kernel_size=4, padding_left=3, padding_right=2),
-    "strided": dict(in_channels=5, out_channels=20, length=70, kernel_size=4, padding_left=3, stride=3),
-    "dilated": dict(in_channels=5, out_channels=20, length=70, kernel_size=3, padding_left=10, dilation=5),
-    "grouped": dict(in_channels=8, out_channels=20, length=70, kernel_size=3, padding_left=1, padding_right=1, groups=4),
-    "depthwise": dict(in_channels=20, out_channels=20, length=70, kernel_size=4, padding_left=3, groups=20),
-    "short": dict(in_channels=33, out_channels=40, length=4, kernel_size=3, padding_left=1, padding_right=1),
+SHAPES = {  # batch, in_channels, out_channels, length, kernel_size, and what is not the default
+    "dense": ((2, 5, 20, 70, 4), {"padding_left": 3, "padding_right": 2}),
+    "strided": ((2, 5, 20, 70, 4), {"padding_left": 3, "stride": 3}),
+    "dilated": ((2, 5, 20, 70, 3), {"padding_left": 10, "dilation": 5}),
+    "grouped": ((2, 8, 20, 70, 3), {"padding_left": 1, "padding_right": 1, "groups": 4}),
+    "depthwise": ((2, 20, 20, 70, 4), {"padding_left": 3, "groups": 20}),
+    "short": ((2, 33, 40, 4, 3), {"padding_left": 1, "padding_right": 1}),
 }
 
 
@@ -219,7 +253,8 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_one_special_sample(shape, kind, math, layout):
     """It reaches the windows that contain it, and no bit of any other output."""
-    p = tapconv.problem(2, **SHAPES[shape], type=kind, math=math, layout=layout)
+    sizes, options = SHAPES[shape]
+    p = tapconv.problem(*sizes, **options, type=kind, math=math, layout=layout)
     arrays = make_arrays(p)
     for call in ways(p):
         clean = run(p, arrays, call)
@@ -238,7 +273,8 @@ def test_one_special_sample(shape, kind, math, layout):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_one_special_weight(shape, kind, math, layout):
     """It reaches its output channel: also through padding, where 0*Inf and 0*NaN are NaN."""
-    p = tapconv.problem(1, **SHAPES[shape], type=kind, math=math, layout=layout)
+    sizes, options = SHAPES[shape]
+    p = tapconv.problem(*sizes, **options, type=kind, math=math, layout=layout)
     arrays = make_arrays(p)
     for call in ways(p):
         for i, value in enumerate(SPECIAL):
@@ -267,8 +303,21 @@ def test_infinities_that_meet(kind, math, layout):
 @pytest.mark.parametrize("activation", tapconv.ACTIVATIONS)
 def test_special_values_through_bias_norm_and_activation(activation, kind, math, layout):
     """A special sample takes its item's group with it, special parameters their channel; nothing else changes."""
-    p = tapconv.problem(2, 4, 12, 50, 3, has_bias=1, norm_groups=4, norm_affine=1, type=kind, param_type=kind, math=math,
-                        layout=layout, activation=activation)
+    p = tapconv.problem(
+        2,
+        4,
+        12,
+        50,
+        3,
+        has_bias=1,
+        norm_groups=4,
+        norm_affine=1,
+        type=kind,
+        param_type=kind,
+        math=math,
+        layout=layout,
+        activation=activation,
+    )
     plain = with_fields(p, norm_groups=0, norm_affine=0)
     arrays = make_arrays(p)
     arrays.origin = "normal data with specials"
@@ -282,11 +331,11 @@ def test_special_values_through_bias_norm_and_activation(activation, kind, math,
                     check(plain, dataclasses.replace(marked, gamma=None, beta=None), call)
 
 
-# ------------------------------------------------------------------------------------------------------------ activations
+# ---------------------------------------------------------------------------------------------------------- activations
 
 
 def every(kind):
-    """All numbers of a 16-bit type; of f32 and f64 all exponents with many fractions, and the values of special interest."""
+    """All numbers of a 16-bit type; of f32 and f64 all exponents with many fractions, and special values."""
     if kind in ("f16", "bf16"):
         return torch.arange(-32768, 32768, dtype=torch.int32).to(torch.int16).view(TORCH_TYPES[kind])
     if kind == "f32":
@@ -299,7 +348,9 @@ def every(kind):
     return torch.cat([both, -both, tensor([np.nan, np.inf, -np.inf], kind)])
 
 
-@pytest.mark.parametrize("kind, math", [("f32", "f32"), ("f32", "f64"), ("f64", "f64"), ("f16", "f16"), ("bf16", "bf16")])
+@pytest.mark.parametrize(
+    "kind, math", [("f32", "f32"), ("f32", "f64"), ("f64", "f64"), ("f16", "f16"), ("bf16", "bf16")]
+)
 @pytest.mark.parametrize("activation", tapconv.ACTIVATIONS)
 def test_activations_everywhere(activation, kind, math):
     """Within 2 ulp of the formula in float32, rounded once, over the whole range of numbers."""

@@ -14,7 +14,7 @@ from tapconv_ctypes import TYPES
 
 
 def formula(p, arrays):
-    """bias + conv1d as the sums of the header's formula, without PyTorch's convolution; (N, C_out, T_out) in float64."""
+    """bias + conv1d as the sums of the header's formula, without PyTorch's; (N, C_out, T_out) in float64."""
     x, w = judging.operands(p, arrays.x).numpy(), judging.operands(p, arrays.w).numpy()
     y = np.zeros((p.batch, p.out_channels, judging.out_length(p)))
     if p.has_bias:
@@ -46,8 +46,22 @@ def test_the_formula_passes(p, style, seed):
 @pytest.mark.parametrize("kind, math", [(k, m) for k, maths in tapconv.MATHS_OF_TYPE.items() for m in maths])
 @pytest.mark.parametrize("norm_groups", [0, 1, 3, 6])
 def test_wrong_results_are_caught(kind, math, norm_groups):
-    p = tapconv.problem(2, 4, 6, 53, 5, padding_left=4, dilation=2, has_bias=1, type=kind, math=math, param_type=kind,
-                        norm_groups=norm_groups, norm_affine=int(norm_groups > 0), activation="silu")
+    p = tapconv.problem(
+        2,
+        4,
+        6,
+        53,
+        5,
+        padding_left=4,
+        dilation=2,
+        has_bias=1,
+        type=kind,
+        math=math,
+        param_type=kind,
+        norm_groups=norm_groups,
+        norm_affine=int(norm_groups > 0),
+        activation="silu",
+    )
     arrays = judging.make_arrays(p)
     right = stored(p, judging.truth(p, arrays)[0])
     judging.judge(p, arrays, right)
@@ -55,12 +69,13 @@ def test_wrong_results_are_caught(kind, math, norm_groups):
     def wrong(change):
         y = right.clone()
         changed = change(y)
-        with pytest.raises(AssertionError, match="--shape 2,4,53 --out-channels 6 --kernel 5 .*normal data of seed 0"):
+        with pytest.raises(AssertionError, match=r"--shape 2,4,53 --out-channels 6 --kernel 5 .*normal data of seed 0"):
             judging.judge(p, arrays, y if changed is None else changed)
 
     def set_one(value):
         def change(y):
             y[1, 3, 17] = value
+
         return change
 
     wrong(set_one(np.nan))
@@ -98,22 +113,25 @@ def test_careless_float32_is_caught():
     x, w = arrays.x[0].numpy(), arrays.w.numpy()
     y = np.zeros((64, 124), np.float32)
     for c, k in np.ndindex(256, 5):
-        y += w[:, c, k, None] * x[None, c, k:k + 124]
-    with pytest.raises(AssertionError, match="relative L2 error .* PyTorch's in f32"):
+        y += w[:, c, k, None] * x[None, c, k : k + 124]
+    with pytest.raises(AssertionError, match=r"relative L2 error .* PyTorch's in f32"):
         judging.judge(p, arrays, torch.from_numpy(y)[None])
 
 
 @pytest.mark.parametrize("layout", tapconv.LAYOUTS)
-@pytest.mark.parametrize("fault, message", [
-    ("none", None),
-    ("last element unwritten", "1 of 60 elements of y were not written, first 59"),
-    ("one byte after y", "outside y"),
-    ("far before y", "outside y"),
-    ("one byte after workspace", "outside workspace"),
-    ("one byte after packed_weights", "outside packed_weights"),
-    ("packed weights changed", "packed_weights was changed"),
-    ("x changed", "x was changed"),
-])
+@pytest.mark.parametrize(
+    "fault, message",
+    [
+        ("none", None),
+        ("last element unwritten", "1 of 60 elements of y were not written, first 59"),
+        ("one byte after y", "outside y"),
+        ("far before y", "outside y"),
+        ("one byte after workspace", "outside workspace"),
+        ("one byte after packed_weights", "outside packed_weights"),
+        ("packed weights changed", "packed_weights was changed"),
+        ("x changed", "x was changed"),
+    ],
+)
 def test_stray_writes_are_caught(layout, fault, message):
     p = tapconv.problem(2, 4, 3, 12, 3, layout=layout)
     arrays = judging.make_arrays(p)
@@ -143,12 +161,30 @@ def test_stray_writes_are_caught(layout, fault, message):
 
 
 def test_canonical_text():
-    p = tapconv.problem(2, 4, 6, 53, 5, padding_left=8, dilation=2, groups=2, stride=3, norm_groups=3, norm_eps=0.001,
-                        norm_affine=1, activation="gelu-tanh", math="bf16", type="bf16", param_type="f32", layout="nlc")
+    p = tapconv.problem(
+        2,
+        4,
+        6,
+        53,
+        5,
+        padding_left=8,
+        dilation=2,
+        groups=2,
+        stride=3,
+        norm_groups=3,
+        norm_eps=0.001,
+        norm_affine=1,
+        activation="gelu-tanh",
+        math="bf16",
+        type="bf16",
+        param_type="f32",
+        layout="nlc",
+    )
     assert judging.text(p, judging.Call(threads=2, isa="scalar", kernel="dense-panel")) == (
-        "--shape 2,4,53 --out-channels 6 --kernel 5 --stride 3 --dilation 2 --groups 2 --causal --norm-groups 3 --eps 0.001 "
-        "--activation gelu-tanh --math bf16 --threads 2 # type bf16, with gamma and beta in f32, layout nlc, isa scalar, "
-        "kernel dense-panel")
+        "--shape 2,4,53 --out-channels 6 --kernel 5 --stride 3 --dilation 2 --groups 2 --causal --norm-groups 3 "
+        "--eps 0.001 --activation gelu-tanh --math bf16 --threads 2 # type bf16, with gamma and beta in f32, "
+        "layout nlc, isa scalar, kernel dense-panel"
+    )
     assert judging.text(tapconv.problem(1, 2, 3, 4, 1)) == "--shape 1,2,4 --out-channels 3 --kernel 1"
     assert judging.text(tapconv.problem(1, 2, 3, 4, 3, padding_left=1, padding_right=1)).endswith(" --padding 1")
     assert judging.text(tapconv.problem(1, 2, 3, 4, 3, padding_right=1)).endswith(" --padding 0,1")

@@ -15,8 +15,14 @@ SLICES = 19
 
 def problem(row, **fields):
     return tapconv.problem(
-        min(row["batch"], 2), row["in_channels"], row["out_channels"], row["length"], row["kernel"],
-        **{name: row[name] for name in ("groups", "stride", "dilation", "padding_left", "padding_right")}, **fields)
+        min(row["batch"], 2),
+        row["in_channels"],
+        row["out_channels"],
+        row["length"],
+        row["kernel"],
+        **{name: row[name] for name in ("groups", "stride", "dilation", "padding_left", "padding_right")},
+        **fields,
+    )
 
 
 def test_the_list_is_whole():
@@ -28,7 +34,9 @@ def test_the_list_is_whole():
 
     assert any(max(row["padding_left"], row["padding_right"]) > row["kernel"] for row in ROWS)
     assert any(reach(row) > row["length"] for row in ROWS)
-    assert any((row["length"] + row["padding_left"] + row["padding_right"] - reach(row)) % row["stride"] for row in ROWS)
+    assert any(
+        (row["length"] + row["padding_left"] + row["padding_right"] - reach(row)) % row["stride"] for row in ROWS
+    )
     assert any(row["groups"] == row["in_channels"] > 1 for row in ROWS)
 
 
@@ -65,6 +73,8 @@ def test_no_output_is_refused():
                 tapconv.out_length(p)
             assert refusal.value.status == tapconv.INVALID_ARGUMENT, judging.text(p)
             needed = p.dilation * (p.kernel_size - 1) + 1
-            assert re.search(rf"length.* {p.length}\b.* {needed}\b", str(refusal.value)), f"{refusal.value}: {judging.text(p)}"
+            assert re.search(rf"length.* {p.length}\b.* {needed}\b", str(refusal.value)), (
+                f"{refusal.value}: {judging.text(p)}"
+            )
             count += 1
     assert count >= 100

@@ -18,7 +18,7 @@ def first(a, b):
 
 
 def item(arrays, n):
-    return dataclasses.replace(arrays, x=arrays.x[n:n + 1].contiguous())
+    return dataclasses.replace(arrays, x=arrays.x[n : n + 1].contiguous())
 
 
 @generating.examples(250)
@@ -31,7 +31,9 @@ def test_batch_threads_run_and_place(case, data):
     assert same_bits(whole, again), f"{first(whole, again)} differs with {other}: {text(p, call, arrays)}"
     n = data.draw(st.integers(0, p.batch - 1))
     alone = run(with_fields(p, batch=1), item(arrays, n), other)
-    assert same_bits(whole[n:n + 1], alone), f"{first(whole[n:n + 1], alone)} of item {n} differs alone: {text(p, call, arrays)}"
+    assert same_bits(whole[n : n + 1], alone), (
+        f"{first(whole[n : n + 1], alone)} of item {n} differs alone: {text(p, call, arrays)}"
+    )
 
 
 @generating.examples(40)
@@ -55,7 +57,10 @@ def test_length(case, data):
     cut = with_fields(p, length=length, padding_right=right)
     if not (call.kernel is None or judging.takes(cut, call)):
         return
-    whole, short = run(p, arrays, call), run(cut, dataclasses.replace(arrays, x=arrays.x[..., :length].contiguous()), call)
+    whole, short = (
+        run(p, arrays, call),
+        run(cut, dataclasses.replace(arrays, x=arrays.x[..., :length].contiguous()), call),
+    )
     same = max(0, min(short.shape[2], whole.shape[2], (length - 1 - reach + p.padding_left) // p.stride + 1))
     a, b = whole[..., :same], short[..., :same]
     assert same_bits(a, b), f"{first(a, b)} differs with T {length}: {text(p, call, arrays)}"
@@ -77,8 +82,10 @@ def test_chunks(p, seed, data):
         size = data.draw(st.sampled_from((1, 1, 2, 3, 7, 16, 64, 250)) if p.length - start > 1 else st.just(1))
         size = max(min(size, p.length - start), -(-p.length // 8))  # eight chunks are enough
         size = min(size, p.length - start)
-        x = padded[..., start:start + reach + size].contiguous()
+        x = padded[..., start : start + reach + size].contiguous()
         chunk = run(with_fields(p, length=reach + size, padding_left=0), dataclasses.replace(arrays, x=x), call)
-        a = whole[..., start:start + size]
-        assert same_bits(a, chunk), f"{first(a, chunk)} after {start} differs in a chunk of {size}: {text(p, call, arrays)}"
+        a = whole[..., start : start + size]
+        assert same_bits(a, chunk), (
+            f"{first(a, chunk)} after {start} differs in a chunk of {size}: {text(p, call, arrays)}"
+        )
         start += size
