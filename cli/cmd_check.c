@@ -166,10 +166,8 @@ static int print_json(const suite_problem *problem, const layer *l, const engine
     json_string("kernel", e->info.kernel);
     json_string("math", tapconv_math_name((tapconv_math)o->math));
     json_string("reference", reference_text(o->math));
-    if (l->is_random)
-        json_integer("seed", seed);
-    else
-        json_null("seed");
+    json_integer("seed", seed);
+    json_string("data", l->is_random ? "random" : "files");
     json_verdict("", v, l);
     json_real("atol", allowed.absolute);
     json_real("rtol", allowed.relative);

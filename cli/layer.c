@@ -217,8 +217,8 @@ static void randomize(tensor *t, const char *file, int stream, const options *o,
 
 void layer_randomize(layer *l, const options *o, int64_t seed)
 {
-    const double fan_in = (double)(l->problem.in_channels / l->problem.groups) * (double)l->problem.kernel_size;
-    const double bound = 1 / sqrt(fan_in);
+    const int64_t group_channels = l->problem.in_channels / l->problem.groups;
+    const double bound = 1 / sqrt((double)group_channels * (double)l->problem.kernel_size);
     progress_show("making random data");
     randomize(&l->x, o->x, STREAM_X, o, seed, RANDOM_NORMAL, 0, 1);
     randomize(&l->w, o->w, STREAM_W, o, seed, RANDOM_UNIFORM, 0, bound);

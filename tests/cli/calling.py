@@ -28,7 +28,9 @@ def call(*words, status=0, **options):
 
 def call_json(*words, **options):
     """The objects that a call prints with --json."""
-    return [json.loads(line, parse_constant=refuse_constant) for line in call(*words, "--json", **options).out.splitlines()]
+    return [
+        json.loads(line, parse_constant=refuse_constant) for line in call(*words, "--json", **options).out.splitlines()
+    ]
 
 
 def refuse_constant(name):
@@ -57,8 +59,20 @@ def activate(name, v):
     }[name]()
 
 
-def expected(x, w, bias=None, stride=1, dilation=1, groups=1, padding=(0, 0), norm_groups=0, gamma=None, beta=None,
-             eps=1e-5, activation="none"):
+def expected(
+    x,
+    w,
+    bias=None,
+    stride=1,
+    dilation=1,
+    groups=1,
+    padding=(0, 0),
+    norm_groups=0,
+    gamma=None,
+    beta=None,
+    eps=1e-5,
+    activation="none",
+):
     """The layer in float64; x is (N, C_in, T)."""
     x, w = x.astype(float), w.astype(float)
     batch, _, length = x.shape
@@ -71,7 +85,7 @@ def expected(x, w, bias=None, stride=1, dilation=1, groups=1, padding=(0, 0), no
     for g in range(groups):
         rows = slice(g * group_out, (g + 1) * group_out)
         for k in range(taps):
-            window = padded[:, g * group_in:(g + 1) * group_in, starts + k * dilation]
+            window = padded[:, g * group_in : (g + 1) * group_in, starts + k * dilation]
             y[:, rows] += np.einsum("oc,nct->not", w[rows, :, k], window)
     if bias is not None:
         y += bias.astype(float)[:, None]

@@ -6,7 +6,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from calling import save  # noqa: E402
+from calling import save
 
 
 @pytest.fixture

@@ -7,19 +7,38 @@ from calling import call, call_json
 
 SIZES = ["--shape", "2,6,40", "--out-channels", 8, "--kernel", 3]
 FAST = ["--runs", 3]
-KEYS = ["name", "problem", "kernel", "device", "math", "threads", "median_ms", "min_ms", "runs", "gflops", "gbytes_per_s",
-        "percent_of_ceiling", "ceiling", "rel_l2"]
+KEYS = [
+    "name",
+    "problem",
+    "kernel",
+    "device",
+    "math",
+    "threads",
+    "median_ms",
+    "min_ms",
+    "runs",
+    "gflops",
+    "gbytes_per_s",
+    "percent_of_ceiling",
+    "ceiling",
+    "rel_l2",
+]
 
 
 def test_bench_json():
     (answer,) = call_json("bench", *SIZES, "--causal", *FAST)
-    assert list(answer)[:len(KEYS)] == KEYS
+    assert list(answer)[: len(KEYS)] == KEYS
     assert answer["problem"] == answer["name"] == "--shape 2,6,40 --out-channels 8 --kernel 3 --causal"
     assert answer["device"] == "cpu" and answer["math"] == "f32" and answer["runs"] == 3 and answer["threads"] >= 1
     assert 0 < answer["min_ms"] <= answer["median_ms"] and answer["ceiling"] in ("fma", "copy")
     assert answer["gflops"] == pytest.approx(2 * 2 * 8 * 40 * 6 * 3 / answer["median_ms"] / 1e6)
-    assert answer["gbytes_per_s"] == pytest.approx(4 * (2 * 6 * 40 + 8 * 6 * 3 + 2 * 8 * 40) / answer["median_ms"] / 1e6)
-    floor = {"fma": answer["gflops"] / answer["ceiling_gflops"], "copy": answer["gbytes_per_s"] / answer["ceiling_gbytes_per_s"]}
+    assert answer["gbytes_per_s"] == pytest.approx(
+        4 * (2 * 6 * 40 + 8 * 6 * 3 + 2 * 8 * 40) / answer["median_ms"] / 1e6
+    )
+    floor = {
+        "fma": answer["gflops"] / answer["ceiling_gflops"],
+        "copy": answer["gbytes_per_s"] / answer["ceiling_gbytes_per_s"],
+    }
     assert answer["percent_of_ceiling"] == pytest.approx(100 * max(floor.values()))
     assert floor[answer["ceiling"]] == max(floor.values())
     assert answer["rel_l2"] < 1e-6
@@ -98,8 +117,23 @@ def test_explain_names_the_forced_kernel():
 
 def test_info():
     (answer,) = call_json("info")
-    assert answer["version"].count(".") == 2 and "scalar" in answer["cpu_features"] and "dense-panel" in answer["kernels"]
-    assert isinstance(answer["openmp"], bool) and isinstance(answer["libsndfile"], bool) and isinstance(answer["gpus"], list)
+    assert (
+        answer["version"].count(".") == 2 and "scalar" in answer["cpu_features"] and "dense-panel" in answer["kernels"]
+    )
+    assert (
+        isinstance(answer["openmp"], bool)
+        and isinstance(answer["libsndfile"], bool)
+        and isinstance(answer["gpus"], list)
+    )
     out = call("info").out
-    for word in (answer["version"], "compiler", "OpenMP", "libsndfile", "CPU features", "GPUs", "kernels", *answer["kernels"]):
+    for word in (
+        answer["version"],
+        "compiler",
+        "OpenMP",
+        "libsndfile",
+        "CPU features",
+        "GPUs",
+        "kernels",
+        *answer["kernels"],
+    ):
         assert word in out

@@ -95,14 +95,23 @@ BROKEN = {
 ONLY_X = ("one dimension", "no channels")  # elsewhere legal, or refused by another rule
 
 
-@pytest.mark.parametrize("option, name", [(option, name) for option in ("-x", "-w", "-b", "--gamma", "--against") for name in BROKEN
-                                          if option == "-x" or name not in ONLY_X])
+@pytest.mark.parametrize(
+    "option, name",
+    [
+        (option, name)
+        for option in ("-x", "-w", "-b", "--gamma", "--against")
+        for name in BROKEN
+        if option == "-x" or name not in ONLY_X
+    ],
+)
 def test_broken_file(tmp_path, layer, option, name):
     content, sentence = BROKEN[name]
     path = tmp_path / "broken.npy"
     path.write_bytes(content)
     files = {"-x": layer["x_file"], "-w": layer["w_file"], "-b": layer["b_file"]}
-    files |= {"--gamma": path, "--beta": layer["beta_file"], "--norm-groups": 2} if option == "--gamma" else {option: path}
+    files |= (
+        {"--gamma": path, "--beta": layer["beta_file"], "--norm-groups": 2} if option == "--gamma" else {option: path}
+    )
     words = [word for pair in files.items() for word in pair]
     failed = call("check", *words, status=2)
     assert option in failed.err and str(path) in failed.err and "allowed" in failed.err
@@ -123,40 +132,52 @@ def test_bytes_after_the_data_of_a_pipe(tmp_path, layer):
     assert "after its data" in call(*words, status=2, input=npy(GOOD) + b"x").err
 
 
-@pytest.mark.parametrize("path, sentence", [
-    ("missing.npy", "No such file"),
-    ("missing/x.npy", "No such file"),
-    ("x.npy/x.npy", "Not a directory"),
-    (".", "Is a directory"),
-    ("n" * 300, "too long"),
-    ("/dev/null", "begin"),
-    ("/dev/zero", "begin"),
-])
+@pytest.mark.parametrize(
+    "path, sentence",
+    [
+        ("missing.npy", "No such file"),
+        ("missing/x.npy", "No such file"),
+        ("x.npy/x.npy", "Not a directory"),
+        (".", "Is a directory"),
+        ("n" * 300, "too long"),
+        ("/dev/null", "begin"),
+        ("/dev/zero", "begin"),
+    ],
+)
 def test_unreadable(layer, path, sentence):
     directory = layer["x_file"].parent
     failed = call("run", "-x", path, "-w", layer["w_file"], "-o", "y.npy", status=2, cwd=directory)
     assert "-x" in failed.err and sentence in failed.err and not (directory / "y.npy").exists()
 
 
-@pytest.mark.parametrize("option, shape, sentence", [
-    ("-w", (8, 6), "(C_out,C_in/groups,K)"),
-    ("-w", (8, 5, 3), "6/1 = 6"),
-    ("-w", (0, 6, 3), "each 1 or more"),
-    ("-w", (8, 6, 0), "each 1 or more"),
-    ("-b", (7,), "(8)"),
-    ("-b", (8, 1), "(8)"),
-    ("-b", (), "(8)"),
-    ("--gamma", (2,), "(8)"),
-    ("--beta", (0,), "(8)"),
-    ("-x", (), "(N,C_in,T) or (C_in,T)"),
-    ("-x", (40,), "(N,C_in,T) or (C_in,T)"),
-    ("--against", (2, 8, 37), "(2,8,38)"),
-    ("--against", (8, 38), "(2,8,38)"),
-    ("--against", (1, 2, 8, 38), "dimensions"),
-])
+@pytest.mark.parametrize(
+    "option, shape, sentence",
+    [
+        ("-w", (8, 6), "(C_out,C_in/groups,K)"),
+        ("-w", (8, 5, 3), "6/1 = 6"),
+        ("-w", (0, 6, 3), "each 1 or more"),
+        ("-w", (8, 6, 0), "each 1 or more"),
+        ("-b", (7,), "(8)"),
+        ("-b", (8, 1), "(8)"),
+        ("-b", (), "(8)"),
+        ("--gamma", (2,), "(8)"),
+        ("--beta", (0,), "(8)"),
+        ("-x", (), "(N,C_in,T) or (C_in,T)"),
+        ("-x", (40,), "(N,C_in,T) or (C_in,T)"),
+        ("--against", (2, 8, 37), "(2,8,38)"),
+        ("--against", (8, 38), "(2,8,38)"),
+        ("--against", (1, 2, 8, 38), "dimensions"),
+    ],
+)
 def test_wrong_shape(tmp_path, layer, option, shape, sentence):
-    files = {"-x": layer["x_file"], "-w": layer["w_file"], "-b": layer["b_file"], "--norm-groups": 2,
-             "--gamma": layer["gamma_file"], "--beta": layer["beta_file"]}
+    files = {
+        "-x": layer["x_file"],
+        "-w": layer["w_file"],
+        "-b": layer["b_file"],
+        "--norm-groups": 2,
+        "--gamma": layer["gamma_file"],
+        "--beta": layer["beta_file"],
+    }
     files[option] = save(tmp_path / "wrong.npy", np.zeros(shape, np.float32))
     failed = call("check", *(word for pair in files.items() for word in pair), status=2)
     assert option in failed.err and "wrong.npy" in failed.err and sentence in failed.err
@@ -165,7 +186,25 @@ def test_wrong_shape(tmp_path, layer, option, shape, sentence):
 def test_mutated_headers_never_crash(tmp_path, layer):
     """A small fuzzer: bytes of a good file changed, dropped, doubled; each must be read or refused."""
     generator = plain_random.Random(7)
-    tokens = [b"'", b'"', b"(", b")", b"{", b"}", b",", b":", b"0", b"9" * 19, b"True", b"shape", b"\0", b"\xff", b"-1", b" ", b"\n"]
+    tokens = [
+        b"'",
+        b'"',
+        b"(",
+        b")",
+        b"{",
+        b"}",
+        b",",
+        b":",
+        b"0",
+        b"9" * 19,
+        b"True",
+        b"shape",
+        b"\0",
+        b"\xff",
+        b"-1",
+        b" ",
+        b"\n",
+    ]
     path, y = tmp_path / "mutated.npy", tmp_path / "y.npy"
     w = save(tmp_path / "w2.npy", np.ones((1, 2, 1), np.float32))
     read = 0
@@ -177,11 +216,11 @@ def test_mutated_headers_never_crash(tmp_path, layer):
             if kind == 0:
                 header[at] = generator.randrange(256)
             elif kind == 1:
-                del header[at:at + generator.randint(1, 8)]
+                del header[at : at + generator.randint(1, 8)]
             elif kind == 2:
                 header[at:at] = generator.choice(tokens)
             else:
-                header[at:at + 1] = bytes([header[at]]) * generator.randint(2, 30)
+                header[at : at + 1] = bytes([header[at]]) * generator.randint(2, 30)
         length = len(header) if generator.random() < 0.8 else generator.randrange(100)
         path.write_bytes(npy(bytes(header), length=length))
         done = subprocess.run([COMMAND, "run", "-x", path, "-w", w, "-o", y], capture_output=True, timeout=60)

@@ -42,12 +42,21 @@ def test_options(tmp_path, layer, words, keywords):
     assert relative_error(y, reference) < F32_ERROR
 
 
-@pytest.mark.parametrize("activation", "none relu silu gelu gelu-tanh mish tanh sigmoid elu leaky-relu".split())
+@pytest.mark.parametrize(
+    "activation", ["none", "relu", "silu", "gelu", "gelu-tanh", "mish", "tanh", "sigmoid", "elu", "leaky-relu"]
+)
 def test_activation_after_bias_and_norm(tmp_path, layer, activation):
     words = ["-b", layer["b_file"], "--norm-groups", 2, "--gamma", layer["gamma_file"], "--beta", layer["beta_file"]]
     y = run(tmp_path, "-x", layer["x_file"], "-w", layer["w_file"], *words, "--activation", activation)
-    reference = expected(layer["x"], layer["w"], layer["b"], norm_groups=2, gamma=layer["gamma"], beta=layer["beta"],
-                         activation=activation)
+    reference = expected(
+        layer["x"],
+        layer["w"],
+        layer["b"],
+        norm_groups=2,
+        gamma=layer["gamma"],
+        beta=layer["beta"],
+        activation=activation,
+    )
     assert relative_error(y, reference) < F32_ERROR
 
 
@@ -72,11 +81,14 @@ def test_nlc_layout(tmp_path, layer):
     assert relative_error(y.swapaxes(1, 2), expected(layer["x"], layer["w"], stride=2)) < F32_ERROR
 
 
-@pytest.mark.parametrize("math, rounded", [
-    ("tf32", to_tf32),
-    ("f16", lambda a: a.astype(np.float16)),
-    ("bf16", to_bf16),
-])
+@pytest.mark.parametrize(
+    "math, rounded",
+    [
+        ("tf32", to_tf32),
+        ("f16", lambda a: a.astype(np.float16)),
+        ("bf16", to_bf16),
+    ],
+)
 def test_math_modes_round_the_operands(tmp_path, layer, math, rounded):
     y = run(tmp_path, "-x", layer["x_file"], "-w", layer["w_file"], "-b", layer["b_file"], "--math", math)
     reference = expected(rounded(layer["x"]), rounded(layer["w"]), layer["b"])
@@ -116,18 +128,25 @@ def test_npy_versions(tmp_path, layer, version):
     path = tmp_path / "versioned.npy"
     with open(path, "wb") as file:
         np.lib.format.write_array(file, layer["x"], version=version)
-    assert relative_error(run(tmp_path, "-x", path, "-w", layer["w_file"]), expected(layer["x"], layer["w"])) < F32_ERROR
+    assert (
+        relative_error(run(tmp_path, "-x", path, "-w", layer["w_file"]), expected(layer["x"], layer["w"])) < F32_ERROR
+    )
 
 
-@pytest.mark.parametrize("header", [
-    '{"shape":(2,6,40),"descr":"<f4","fortran_order":False}',
-    "{ 'fortran_order' : False , 'descr':'<f4',\n 'shape' : ( 2 , 6 , 40 , ) , } \n\n",
-    "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 6, 40), }" + " " * 70000,
-])
+@pytest.mark.parametrize(
+    "header",
+    [
+        '{"shape":(2,6,40),"descr":"<f4","fortran_order":False}',
+        "{ 'fortran_order' : False , 'descr':'<f4',\n 'shape' : ( 2 , 6 , 40 , ) , } \n\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 6, 40), }" + " " * 70000,
+    ],
+)
 def test_headers_as_python_may_write_them(tmp_path, layer, header):
     path = tmp_path / "odd.npy"
     path.write_bytes(b"\x93NUMPY\x02\x00" + len(header).to_bytes(4, "little") + header.encode() + layer["x"].tobytes())
-    assert relative_error(run(tmp_path, "-x", path, "-w", layer["w_file"]), expected(layer["x"], layer["w"])) < F32_ERROR
+    assert (
+        relative_error(run(tmp_path, "-x", path, "-w", layer["w_file"]), expected(layer["x"], layer["w"])) < F32_ERROR
+    )
 
 
 def test_input_through_a_pipe(tmp_path, layer):
@@ -175,7 +194,7 @@ def test_same_bits_for_any_thread_count(tmp_path, layer):
     assert run(tmp_path, *words, "--threads", 1).tobytes() == run(tmp_path, *words, "--threads", 2).tobytes()
 
 
-# ------------------------------------------------------------------------------------------------- writing, all or nothing
+# ------------------------------------------------------------------ writing, all or nothing
 
 
 def test_output_replaces_a_file_and_keeps_its_mode(tmp_path, layer):
@@ -223,19 +242,26 @@ def test_disk_that_fills_while_writing_leaves_nothing(tmp_path, layer):
     directory = tmp_path / "out"
     directory.mkdir()
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # noqa: E731
-    failed = call("run", "-x", layer["x_file"], "-w", layer["w_file"], "-o", directory / "y.npy", status=3, preexec_fn=limit)
+    failed = call(
+        "run", "-x", layer["x_file"], "-w", layer["w_file"], "-o", directory / "y.npy", status=3, preexec_fn=limit
+    )
     assert "y.npy" in failed.err and list(directory.iterdir()) == []
 
 
 def test_full_standard_output(tmp_path, layer):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([COMMAND, "explain", "--shape", "1,1,8", "--out-channels", "1", "--kernel", "1"], stdout=full,
-                              stderr=subprocess.PIPE, timeout=60)
+        done = subprocess.run(
+            [COMMAND, "explain", "--shape", "1,1,8", "--out-channels", "1", "--kernel", "1"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
     assert done.returncode == 3 and b"standard output" in done.stderr and done.stderr.count(b"\n") == 1
 
 
-@pytest.mark.parametrize("path", ["missing/y.npy", "x.npy/y.npy", "", "/sys/y.npy", "/proc/y.npy", "n" * 300, "./", "n/" * 2100,
-                                  "dangling"])
+@pytest.mark.parametrize(
+    "path", ["missing/y.npy", "x.npy/y.npy", "", "/sys/y.npy", "/proc/y.npy", "n" * 300, "./", "n/" * 2100, "dangling"]
+)
 def test_wrong_output_path(tmp_path, layer, path):
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere" / "y.npy")
     before = sorted(tmp_path.iterdir())
@@ -255,7 +281,9 @@ def test_interrupted_run_leaves_nothing(tmp_path):
     directory = tmp_path / "out"
     directory.mkdir()
     for delay in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3):
-        process = subprocess.Popen([COMMAND, "run", "-x", x, "-w", w, "-o", directory / "y.npy"], stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [COMMAND, "run", "-x", x, "-w", w, "-o", directory / "y.npy"], stdout=subprocess.DEVNULL
+        )
         try:
             process.wait(delay)
         except subprocess.TimeoutExpired:

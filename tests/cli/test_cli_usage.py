@@ -1,4 +1,4 @@
-"""Wrong usage: one line that names the option, the value it had and what is allowed; status 2, or 3 where the machine cannot."""
+"""Wrong usage: one line that names the option, its value and what is allowed; status 2, or 3 where the machine cannot."""
 
 import resource
 
@@ -11,12 +11,12 @@ INT64_OVERFLOW = "9223372036854775808"
 
 def without(option):
     at = SIZES.index(option)
-    return SIZES[:at] + SIZES[at + 2:]
+    return SIZES[:at] + SIZES[at + 2 :]
 
 
 def replaced(option, value):
     at = SIZES.index(option)
-    return SIZES[:at + 1] + [value] + SIZES[at + 2:]
+    return [*SIZES[: at + 1], value, *SIZES[at + 2 :]]
 
 
 def test_no_arguments():
@@ -26,7 +26,16 @@ def test_no_arguments():
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["run", "--help"], ["check", *SIZES, "--help"]])
 def test_help(words):
     out = call(*words).out
-    for option in ("-x", "--shape", "--norm-groups", "--activation", "--suite", "--against", "--layout", "--force-kernel"):
+    for option in (
+        "-x",
+        "--shape",
+        "--norm-groups",
+        "--activation",
+        "--suite",
+        "--against",
+        "--layout",
+        "--force-kernel",
+    ):
         assert f"  {option} " in out
     for word in ("gelu-tanh", "leaky-relu", "bf16", "avx512", "dense-panel", "Exit status"):
         assert word in out
@@ -38,24 +47,68 @@ def test_unknown_call(word):
 
 
 BAD_VALUES = [
-    *[(option, value, "1 or more") for option in ("--out-channels", "--kernel") for value in ("0", "-1", "", "x", "1.5")],
-    *[(option, value, "1 or more") for option in ("--stride", "--dilation", "--groups")
-      for value in ("0", "-1", "", "1 ", " 1", "+1", "1x", "0x1", "1e3", "1,1", INT64_OVERFLOW, "-" + INT64_OVERFLOW + "0")],
-    *[("--padding", value, "P or two L,R") for value in ("-1", "1,-1", "", ",", "1,", ",1", "1,2,3", "1 2", "x", INT64_OVERFLOW)],
-    *[("--shape", value, "N,C_in,T") for value in ("", "1", "1,1", "1,1,1,1", "1,0,1", "-1,1,1", "1,1,-1", "1,,1", "a,b,c", "1,1,1 ",
-                                                  "1, 1,1", f"1,1,{INT64_OVERFLOW}")],
+    *[
+        (option, value, "1 or more")
+        for option in ("--out-channels", "--kernel")
+        for value in ("0", "-1", "", "x", "1.5")
+    ],
+    *[
+        (option, value, "1 or more")
+        for option in ("--stride", "--dilation", "--groups")
+        for value in (
+            "0",
+            "-1",
+            "",
+            "1 ",
+            " 1",
+            "+1",
+            "1x",
+            "0x1",
+            "1e3",
+            "1,1",
+            INT64_OVERFLOW,
+            "-" + INT64_OVERFLOW + "0",
+        )
+    ],
+    *[
+        ("--padding", value, "P or two L,R")
+        for value in ("-1", "1,-1", "", ",", "1,", ",1", "1,2,3", "1 2", "x", INT64_OVERFLOW)
+    ],
+    *[
+        ("--shape", value, "N,C_in,T")
+        for value in (
+            "",
+            "1",
+            "1,1",
+            "1,1,1,1",
+            "1,0,1",
+            "-1,1,1",
+            "1,1,-1",
+            "1,,1",
+            "a,b,c",
+            "1,1,1 ",
+            "1, 1,1",
+            f"1,1,{INT64_OVERFLOW}",
+        )
+    ],
     *[("--norm-groups", value, "1 or more") for value in ("0", "-1", "x", "")],
     *[("--activation", value, "leaky-relu") for value in ("", "swish", "ReLU", "gelu_tanh")],
     *[("--math", value, "f32 tf32 f16 bf16 f64") for value in ("", "fp32", "F32", "float32")],
     *[("--layout", value, "ncl nlc") for value in ("", "NCL", "nhwc")],
-    *[("--device", value, "cpu, cuda, or cuda:N") for value in ("", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda1", "cpu:0",
-                                                             "cuda:4294967296")],
+    *[
+        ("--device", value, "cpu, cuda, or cuda:N")
+        for value in ("", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda1", "cpu:0", "cuda:4294967296")
+    ],
     *[("--threads", value, "1 to 65536") for value in ("0", "-1", "x", "", "65537")],
     *[("--isa", value, "scalar") for value in ("", "sse", "AVX2")],
     *[("--force-kernel", value, "dense-panel") for value in ("", "fast")],
     *[("--seed", value, "0 to") for value in ("-1", "x", "")],
     *[("--seeds", value, "1 to") for value in ("0", "x", "")],
-    *[(option, value, "0 or more") for option in ("--atol", "--rtol") for value in ("-1e-9", "nan", "inf", "", "1e999", "x", "0x1p3")],
+    *[
+        (option, value, "0 or more")
+        for option in ("--atol", "--rtol")
+        for value in ("-1e-9", "nan", "inf", "", "1e999", "x", "0x1p3")
+    ],
 ]
 
 
@@ -66,13 +119,17 @@ def test_bad_value(option, value, allowed):
     assert f"{option} is '{value}'" in failed.err and allowed in failed.err.split("allowed")[1]
 
 
-@pytest.mark.parametrize("value", ["-1e-5", "nan", "-nan", "inf", "-inf", "", "1e-5x", "1e999", "0x1p-3", " 1", "1e", "--", "1e-5 "])
+@pytest.mark.parametrize(
+    "value", ["-1e-5", "nan", "-nan", "inf", "-inf", "", "1e-5x", "1e999", "0x1p-3", " 1", "1e", "--", "1e-5 "]
+)
 def test_bad_eps(value):
     failed = call("check", *SIZES, "--norm-groups", 2, "--eps", value, status=2)
     assert f"--eps is '{value}'" in failed.err and "0 or more" in failed.err
 
 
-@pytest.mark.parametrize("option, value", [("--runs", "0"), ("--runs", "1000001"), ("--min-time", "-1"), ("--min-time", "nan")])
+@pytest.mark.parametrize(
+    "option, value", [("--runs", "0"), ("--runs", "1000001"), ("--min-time", "-1"), ("--min-time", "nan")]
+)
 def test_bad_value_of_bench(option, value):
     assert f"{option} is '{value}'" in call("bench", *SIZES, option, value, status=2).err
 
@@ -103,50 +160,75 @@ def test_given_twice_alike():
     call("check", *SIZES, *SIZES, "--causal", "--causal", "--seeds", 1)
 
 
-@pytest.mark.parametrize("call_name, words, names", [
-    ("check", without("--shape"), ["-x FILE or --shape"]),
-    ("check", without("--kernel"), ["--kernel"]),
-    ("check", without("--out-channels"), ["--out-channels"]),
-    ("check", ["--shape", "1,1,1"], ["-w FILE"]),
-    ("check", [], ["-x FILE or --shape"]),
-    ("bench", [], ["-x FILE or --shape"]),
-    ("explain", [], ["-x FILE or --shape"]),
-    ("run", [], ["-x"]),
-    ("check", [*SIZES, "-x", "x.npy"], ["-x", "--shape"]),
-    ("check", [*SIZES, "-w", "w.npy"], ["-w", "--out-channels"]),
-    ("check", [*without("--out-channels"), "-w", "w.npy"], ["-w", "--kernel"]),
-    ("check", [*SIZES, "--bias", "-b", "b.npy"], ["-b", "--bias"]),
-    ("check", [*SIZES, "--causal", "--padding", "0"], ["--padding", "--causal"]),
-    ("check", [*SIZES, "--gamma", "g.npy", "--beta", "b.npy"], ["--gamma g.npy", "--norm-groups"]),
-    ("check", [*SIZES, "--gamma", "g.npy"], ["--gamma g.npy", "--norm-groups"]),
-    ("check", [*SIZES, "--beta", "b.npy"], ["--beta b.npy", "--norm-groups"]),
-    ("check", [*SIZES, "--eps", "1e-3"], ["--eps 1e-3", "--norm-groups"]),
-    ("check", [*SIZES, "--affine"], ["--affine", "--norm-groups"]),
-    ("check", [*SIZES, "--norm-groups", "2", "--gamma", "g.npy"], ["--gamma", "g.npy", "--beta"]),
-    ("check", [*SIZES, "--norm-groups", "2", "--beta", "b.npy"], ["--beta", "b.npy", "--gamma"]),
-    ("check", [*SIZES, "--norm-groups", "2", "--affine", "--gamma", "g.npy", "--beta", "b.npy"], ["--gamma", "--affine"]),
-    ("check", [*SIZES, "--against", "y.npy"], ["--against", "y.npy", "files"]),
-    ("check", [*SIZES, "--suite", "s.txt"], ["--shape", "--suite"]),
-    ("check", ["--suite", "s.txt", "-x", "x.npy"], ["-x x.npy", "--suite"]),
-    ("check", [*SIZES, "--groups", "4"], ["--groups is 4", "C_in, 6", "C_out, 8"]),
-    ("check", [*SIZES, "--groups", "3"], ["--groups is 3", "C_in, 6", "C_out, 8"]),
-    ("check", [*SIZES, "--norm-groups", "3"], ["--norm-groups is 3", "C_out, 8"]),
-    ("check", [*SIZES, "--dilation", "20"], ["T_out", "--shape", "41"]),
-    ("check", ["--shape", "1,1,0", "--out-channels", "1", "--kernel", "1"], ["T_out", "--shape"]),
-    ("check", [*SIZES, "--dilation", "9223372036854775807"], ["--dilation is 9223372036854775807"]),
-    ("check", [*SIZES, "--padding", "9223372036854775807"], ["--padding is 9223372036854775807"]),
-    ("explain", ["--shape", "9223372036854775807,2,3", "--out-channels", "1", "--kernel", "1"], ["too large"]),
-    ("explain", ["--shape", "1,9223372036854775807,1", "--out-channels", "9223372036854775807", "--kernel", "1"], ["too large"]),
-])
+@pytest.mark.parametrize(
+    "call_name, words, names",
+    [
+        ("check", without("--shape"), ["-x FILE or --shape"]),
+        ("check", without("--kernel"), ["--kernel"]),
+        ("check", without("--out-channels"), ["--out-channels"]),
+        ("check", ["--shape", "1,1,1"], ["-w FILE"]),
+        ("check", [], ["-x FILE or --shape"]),
+        ("bench", [], ["-x FILE or --shape"]),
+        ("explain", [], ["-x FILE or --shape"]),
+        ("run", [], ["-x"]),
+        ("check", [*SIZES, "-x", "x.npy"], ["-x", "--shape"]),
+        ("check", [*SIZES, "-w", "w.npy"], ["-w", "--out-channels"]),
+        ("check", [*without("--out-channels"), "-w", "w.npy"], ["-w", "--kernel"]),
+        ("check", [*SIZES, "--bias", "-b", "b.npy"], ["-b", "--bias"]),
+        ("check", [*SIZES, "--causal", "--padding", "0"], ["--padding", "--causal"]),
+        ("check", [*SIZES, "--gamma", "g.npy", "--beta", "b.npy"], ["--gamma g.npy", "--norm-groups"]),
+        ("check", [*SIZES, "--gamma", "g.npy"], ["--gamma g.npy", "--norm-groups"]),
+        ("check", [*SIZES, "--beta", "b.npy"], ["--beta b.npy", "--norm-groups"]),
+        ("check", [*SIZES, "--eps", "1e-3"], ["--eps 1e-3", "--norm-groups"]),
+        ("check", [*SIZES, "--affine"], ["--affine", "--norm-groups"]),
+        ("check", [*SIZES, "--norm-groups", "2", "--gamma", "g.npy"], ["--gamma", "g.npy", "--beta"]),
+        ("check", [*SIZES, "--norm-groups", "2", "--beta", "b.npy"], ["--beta", "b.npy", "--gamma"]),
+        (
+            "check",
+            [*SIZES, "--norm-groups", "2", "--affine", "--gamma", "g.npy", "--beta", "b.npy"],
+            ["--gamma", "--affine"],
+        ),
+        ("check", [*SIZES, "--against", "y.npy"], ["--against", "y.npy", "files"]),
+        ("check", [*SIZES, "--suite", "s.txt"], ["--shape", "--suite"]),
+        ("check", ["--suite", "s.txt", "-x", "x.npy"], ["-x x.npy", "--suite"]),
+        ("check", [*SIZES, "--groups", "4"], ["--groups is 4", "C_in, 6", "C_out, 8"]),
+        ("check", [*SIZES, "--groups", "3"], ["--groups is 3", "C_in, 6", "C_out, 8"]),
+        ("check", [*SIZES, "--norm-groups", "3"], ["--norm-groups is 3", "C_out, 8"]),
+        ("check", [*SIZES, "--dilation", "20"], ["T_out", "--shape", "41"]),
+        ("check", ["--shape", "1,1,0", "--out-channels", "1", "--kernel", "1"], ["T_out", "--shape"]),
+        ("check", [*SIZES, "--dilation", "9223372036854775807"], ["--dilation is 9223372036854775807"]),
+        ("check", [*SIZES, "--padding", "9223372036854775807"], ["--padding is 9223372036854775807"]),
+        ("explain", ["--shape", "9223372036854775807,2,3", "--out-channels", "1", "--kernel", "1"], ["too large"]),
+        (
+            "explain",
+            ["--shape", "1,9223372036854775807,1", "--out-channels", "9223372036854775807", "--kernel", "1"],
+            ["too large"],
+        ),
+    ],
+)
 def test_wrong_combination(call_name, words, names):
     failed = call(call_name, *words, status=2)
     for name in names:
         assert name in failed.err
 
 
-@pytest.mark.parametrize("option", [["--shape", "1,1,1"], ["--out-channels", "1"], ["--kernel", "1"], ["--bias"], ["--affine"],
-                                    ["--suite", "s"], ["--seed", "1"], ["--seeds", "2"], ["--against", "y"], ["--runs", "3"], ["--plain"],
-                                    ["--atol", "1"]])
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--shape", "1,1,1"],
+        ["--out-channels", "1"],
+        ["--kernel", "1"],
+        ["--bias"],
+        ["--affine"],
+        ["--suite", "s"],
+        ["--seed", "1"],
+        ["--seeds", "2"],
+        ["--against", "y"],
+        ["--runs", "3"],
+        ["--plain"],
+        ["--atol", "1"],
+    ],
+)
 def test_run_takes_files_only(layer, option):
     failed = call("run", "-x", layer["x_file"], "-w", layer["w_file"], "-o", "y.npy", *option, status=2)
     assert f"{option[0]} is no option of run" in failed.err
@@ -160,10 +242,19 @@ def test_run_without_a_file(tmp_path, layer, missing):
     assert f"{missing} is missing" in failed.err and not (tmp_path / "y.npy").exists()
 
 
-@pytest.mark.parametrize("call_name, option", [
-    ("check", ["-o", "y.npy"]), ("bench", ["-o", "y.npy"]), ("explain", ["-o", "y.npy"]), ("explain", ["--seed", "1"]),
-    ("bench", ["--against", "y.npy"]), ("check", ["--plain"]), ("check", ["--runs", "3"]), ("info", ["--shape", "1,1,1"]),
-])
+@pytest.mark.parametrize(
+    "call_name, option",
+    [
+        ("check", ["-o", "y.npy"]),
+        ("bench", ["-o", "y.npy"]),
+        ("explain", ["-o", "y.npy"]),
+        ("explain", ["--seed", "1"]),
+        ("bench", ["--against", "y.npy"]),
+        ("check", ["--plain"]),
+        ("check", ["--runs", "3"]),
+        ("info", ["--shape", "1,1,1"]),
+    ],
+)
 def test_option_of_another_call(call_name, option):
     assert f"{option[0]} is no option of {call_name}" in call(call_name, *option, status=2).err
 
@@ -176,7 +267,9 @@ def test_no_such_device(call_name, device):
 
 
 def test_run_on_no_such_device_leaves_no_output(tmp_path, layer):
-    failed = call("run", "-x", layer["x_file"], "-w", layer["w_file"], "-o", tmp_path / "y.npy", "--device", "cuda", status=3)
+    failed = call(
+        "run", "-x", layer["x_file"], "-w", layer["w_file"], "-o", tmp_path / "y.npy", "--device", "cuda", status=3
+    )
     assert "--device cuda:0" in failed.err and not (tmp_path / "y.npy").exists()
 
 
@@ -198,7 +291,10 @@ def test_more_memory_than_there_is(call_name, shape):
 
 
 def test_explain_needs_no_memory():
-    assert "(1,1,1000000000000000)" in call("explain", "--shape", "1,1,1000000000000000", "--out-channels", 1, "--kernel", 1).out
+    assert (
+        "(1,1,1000000000000000)"
+        in call("explain", "--shape", "1,1,1000000000000000", "--out-channels", 1, "--kernel", 1).out
+    )
 
 
 @pytest.mark.skipif(SANITIZED, reason="the address sanitizer needs more address space than any limit leaves")
@@ -206,5 +302,19 @@ def test_explain_needs_no_memory():
 def test_every_allocation_may_fail(megabytes):
     """At some limit the input fails, at another the output, the workspace, the reference: each must be a sentence."""
     limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))  # noqa: E731
-    words = ["check", "--shape", "8,64,100000", "--out-channels", 64, "--kernel", 1, "--math", "bf16", "--seeds", 1, "--threads", 1]
+    words = [
+        "check",
+        "--shape",
+        "8,64,100000",
+        "--out-channels",
+        64,
+        "--kernel",
+        1,
+        "--math",
+        "bf16",
+        "--seeds",
+        1,
+        "--threads",
+        1,
+    ]
     assert "out of memory" in call(*words, status=3, preexec_fn=limit).err

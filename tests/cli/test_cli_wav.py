@@ -46,10 +46,17 @@ def test_check_bench_explain(sound):
 
 
 @needs_sndfile
-@pytest.mark.parametrize("content", [
-    b"", b"RIFF", b"RIFF\xff\xff\xff\xffWAVE", b"\x93NUMPY", b"RIFF$\0\0\0WAVEfmt " + b"\xff" * 100,
-    b"RIFF$\0\0\0WAVEfmt \x10\0\0\0" + struct.pack("<HHIIHH", 1, 0, 16000, 0, 0, 16) + b"data\xff\xff\xff\x7f",
-])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"RIFF",
+        b"RIFF\xff\xff\xff\xffWAVE",
+        b"\x93NUMPY",
+        b"RIFF$\0\0\0WAVEfmt " + b"\xff" * 100,
+        b"RIFF$\0\0\0WAVEfmt \x10\0\0\0" + struct.pack("<HHIIHH", 1, 0, 16000, 0, 0, 16) + b"data\xff\xff\xff\x7f",
+    ],
+)
 def test_broken_audio(tmp_path, layer, content):
     path = tmp_path / "broken.wav"
     path.write_bytes(content)
