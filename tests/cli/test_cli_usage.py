@@ -1,4 +1,4 @@
-"""Wrong usage: one line that names the option, its value and what is allowed; status 2, or 3 where the machine cannot."""
+"""Wrong usage: one line that names option, value and what is allowed; status 2, or 3 where the machine cannot."""
 
 import resource
 

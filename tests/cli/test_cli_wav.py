@@ -7,8 +7,23 @@ import numpy as np
 import pytest
 from calling import call, call_json, expected, relative_error, save
 
-HAS_SNDFILE = call_json("info")[0]["libsndfile"]
-needs_sndfile = pytest.mark.skipif(not HAS_SNDFILE, reason="built without libsndfile")
+needs_sndfile = pytest.mark.usefixtures("with_sndfile")
+
+
+def has_sndfile():
+    return call_json("info")[0]["libsndfile"]
+
+
+@pytest.fixture
+def with_sndfile():
+    if not has_sndfile():
+        pytest.skip("built without libsndfile")
+
+
+@pytest.fixture
+def without_sndfile():
+    if has_sndfile():
+        pytest.skip("built with libsndfile")
 
 
 def write_wav(path, samples):
@@ -73,7 +88,7 @@ def test_header_that_promises_more_than_there_is(tmp_path, sound):
     assert call_json("explain", "-x", path, "-w", sound[3])[0]["out_shape"] == [4, 496]
 
 
-@pytest.mark.skipif(HAS_SNDFILE, reason="built with libsndfile")
+@pytest.mark.usefixtures("without_sndfile")
 def test_without_libsndfile(tmp_path, sound):
     failed = call("run", "-x", sound[1], "-w", sound[3], "-o", tmp_path / "y.npy", status=2)
     assert "-x" in failed.err and "without libsndfile" in failed.err
