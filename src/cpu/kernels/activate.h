@@ -14,14 +14,15 @@ typedef struct vf_exp {
     vf n, s;
 } vf_exp;
 
-/* exp(r) - 1 for |r| <= ln(2)/2: r + r^2 q(r), q minimax; error 2^-28.2 relative to exp(r), before rounding. */
+/* exp(r) - 1 for |r| <= ln(2)/2: r + r^2 q(r), q minimax; error 2^-30.8 of the result, before rounding. */
 static inline vf activate_expm1_reduced(vf r)
 {
-    vf q = vf_set1(0x1.6a4b32p-10f);
-    q = vf_fma(q, r, vf_set1(0x1.123984p-7f));
-    q = vf_fma(q, r, vf_set1(0x1.5558b2p-5f));
-    q = vf_fma(q, r, vf_set1(0x1.555492p-3f));
-    q = vf_fma(q, r, vf_set1(0x1.fffffcp-2f));
+    vf q = vf_set1(0x1.9dfbcep-13f);
+    q = vf_fma(q, r, vf_set1(0x1.6d4cc6p-10f));
+    q = vf_fma(q, r, vf_set1(0x1.11130ep-7f));
+    q = vf_fma(q, r, vf_set1(0x1.5554e8p-5f));
+    q = vf_fma(q, r, vf_set1(0x1.555554p-3f));
+    q = vf_fma(q, r, vf_set1(0.5f));
     return vf_fma(vf_mul(r, r), q, r);
 }
 
@@ -49,7 +50,8 @@ static inline vf activate_over_1_plus(vf v, vf_exp e)
 {
     const vf below = vf_min(e.n, vf_zero()), minus_m = vf_sub(below, e.n);
     const vf scale = vf_pow2(below);
-    const vf divisor = vf_fma(scale, e.s, vf_add(scale, vf_pow2(minus_m)));
+    const vf power = vf_pow2(minus_m), sum = vf_add(scale, power), lost = vf_sub(power, vf_sub(sum, scale));
+    const vf divisor = vf_fma(scale, vf_add(e.s, lost), sum);
     return vf_scale2(vf_div(v, divisor), minus_m);
 }
 
@@ -94,18 +96,21 @@ static inline vf activate_elu(vf v)
 
 static inline vf activate_leaky_relu(vf v) { return vf_select_gt(v, vf_zero(), v, vf_mul(v, vf_set1(0.01f))); }
 
-/* With w = exp(v) and d = w^2 + 2w + 2, tanh(log(1 + w)) is (w^2 + 2w)/d. To round little:
- *     v > 0:   v (1 - 2/d)        v <= 0:   v w (1 - (w^2 + w)/d), times 2^n last. */
+/* With w = exp(v) and d = (1 + w)^2 + 1, tanh(log(1 + w)) is (w^2 + 2w)/d. To round little:
+ *     n >= 0:   v (1 - 2/d)        n < 0:   v w (1 - (w^2 + w)/d), times 2^n last.
+ * (1 + w)^2 + 1 is expanded at w = 2^n, where it is exact. */
 static inline vf activate_mish(vf v)
 {
-    const vf x = vf_max(vf_set1(-126), v), zero = vf_zero();
-    const vf_exp e = activate_exp1(vf_min(vf_set1(20), x));
-    const vf scale = vf_pow2(e.n), w = vf_fma(scale, e.s, scale);
-    const vf d = vf_fma(w, vf_add(w, vf_set1(2)), vf_set1(2));
-    const vf part = vf_div(vf_select_gt(v, zero, vf_set1(2), vf_fma(w, w, w)), d);
-    const vf whole = vf_fma(x, vf_select_gt(v, zero, zero, e.s), x);
-    /* Finite, lest Inf - Inf. */
-    const vf result = vf_fnma(vf_min(vf_set1(0x1p126f), whole), part, whole);
+    const vf x = vf_max(vf_set1(-126), v), y = vf_min(vf_set1(20), x);
+    const vf zero = vf_zero(), one = vf_set1(1), minus_half = vf_set1(-0.5f);
+    const vf_exp e = activate_exp1(y);
+    const vf scale = vf_pow2(e.n), more = vf_mul(scale, e.s), w = vf_add(scale, more), base = vf_add(scale, one);
+    const vf d = vf_fma(vf_add(vf_add(base, base), more), more, vf_fma(base, base, one));
+    const vf part = vf_div(vf_select_gt(e.n, minus_half, vf_set1(2), vf_fma(w, w, w)), d);
+    /* whole + rest is v or v (1 + s). Where y is less than v, what comes off is too small to matter. */
+    const vf s = vf_select_gt(e.n, minus_half, zero, e.s), whole = vf_fma(y, s, y);
+    const vf rest = vf_fma(y, s, vf_sub(y, whole));
+    const vf result = vf_add(vf_select_gt(e.n, minus_half, x, whole), vf_fnma(whole, part, rest));
     return activate_nan_at_minus_infinity(v, vf_scale2(result, vf_min(zero, e.n)));
 }
 
@@ -114,7 +119,7 @@ static inline vf activate_mish(vf v)
  * that g - a is exact. */
 static inline vf activate_gelu_tanh(vf v)
 {
-    const vf x = vf_max(vf_set1(-12), v), y = vf_min(vf_set1(5), x);
+    const vf x = vf_max(vf_set1(-12), v), y = vf_min(vf_set1(6), x);
     const vf a = vf_set1(-2.296875f), a_low = vf_set1(-0.0053331982f);
     const vf b = vf_set1(-0x1.a5a7dp-4f), b_low = vf_set1(2.0161985e-09f);
     const vf square = vf_mul(y, y), square_low = vf_mul_error(y, y, square);

@@ -7,12 +7,11 @@
 
 #include <math.h>
 
-/* v * exp(x + low) with a tiny low; exp(x) may be subnormal, or 0, where the product with a large v is not. */
+/* v * exp(x + low) with a tiny low; exp(x) may be subnormal, or 0, where the product is not. */
 static inline double activate_f64_times_exp(double v, double x, double low)
 {
-    const double root = exp(x / 2);
-    const double product = v * root * root;
-    return product + product * low;
+    const double root = x < -690 ? exp(x / 2) : 1;
+    return v * root * (x < -690 ? root : exp(x)) * (1 + low);
 }
 
 /* v * sigmoid(u + low). */
@@ -27,6 +26,12 @@ static inline double activate_f64_gate(double v, double u, double low)
 
 static inline double activate_f64_gelu(double v)
 {
+    if (v < -37) {
+        /* erfc underflows before the result does: asymptotic series, its first term left out 1.5e-17 of the sum */
+        const double q = 1 / (v * v), x = -v / 2 * v;
+        const double sum = 1 - q * (1 - 3 * q * (1 - 5 * q * (1 - 7 * q * (1 - 9 * q * (1 - 11 * q)))));
+        return activate_f64_times_exp(-sum * 0.3989422804014327, fmax(x, -1500), v > -50 ? fma(-v / 2, v, -x) : v * 0);
+    }
     const double root_half = 0x1.6a09e667f3bcdp-1, root_half_low = -0x1.bdd3413b26456p-55; /* of sqrt(1/2) */
     const double two_over_root_pi = 1.1283791670955126;
     const double x = -v * root_half;
@@ -45,8 +50,8 @@ static inline double activate_f64_gelu_tanh(double v)
     const double square = v * v, square_low = fma(v, v, -square);
     const double cubic = square * b, cubic_low = fma(square, b, -cubic) + square * b_low + square_low * b;
     const double g = a_high + cubic, g_low = cubic - (g - a_high) + (cubic_low + a_low);
-    const double u = v * g;
-    return activate_f64_gate(v, u, fma(v, g, -u) + v * g_low);
+    const double product = v * g, product_low = fma(v, g, -product) + v * g_low, u = product + product_low;
+    return activate_f64_gate(v, u, product_low - (u - product));
 }
 
 static inline double activate_f64_mish(double v)

@@ -1,0 +1,4 @@
+#include "cpu/simd/scalar.h"
+
+#define ACTIVATIONS activations_scalar
+#include "activations_unit.h"
