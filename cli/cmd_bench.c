@@ -187,11 +187,11 @@ static void print_row(const suite_problem *problem, int name_width, const engine
 {
     const options *o = &problem->options;
     print_name(problem->name, name_width);
-    printf("%-24s  %-4s  %7d  %10.4f  %10.4f  %7" PRId64 "  %9.2f  %8.2f  %9.1f  %-7s  %8.1e", e->info.kernel,
+    printf("%-24s  %-4s  %7d  %10.4g  %10.4g  %7" PRId64 "  %9.2f  %8.2f  %9.1f  %-7s  %8.1e", e->info.kernel,
            tapconv_math_name((tapconv_math)o->math), (int)e->info.threads, 1e3 * r->timing.median,
            1e3 * r->timing.least, r->timing.runs, rate(e->info.flops, r->timing.median),
            rate(e->info.bytes, r->timing.median), percent, ceiling, r->relative_error);
-    if (o->plain) printf("  %8.0f", r->plain / r->timing.median);
+    if (o->plain) printf("  %8.3g", r->plain / r->timing.median);
     putchar('\n');
     fflush(stdout);
 }
