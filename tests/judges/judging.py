@@ -314,7 +314,10 @@ def judge(p, arrays, y, call=None):
         assert ours <= 2e-5, f"relative L2 error {ours:.3g} is above 2e-5: {said}"
     if math == "f64" and kind == "f64" and not (p.norm_groups or arrays.exact):
         assert ours <= 1e-12, f"relative L2 error {ours:.3g} is above 1e-12: {said}"
-    if math == kind != "f64" and y.size >= 256 and (p.param_type == p.type or not (p.has_bias or p.norm_affine)):
+    # PyTorch has one type for all; and in small samples, or groups of few values, luck decides.
+    one_type = math == kind != "f64" and (p.param_type == p.type or not (p.has_bias or p.norm_affine))
+    many = y.size >= 1024 and (not p.norm_groups or y[0].size // p.norm_groups >= 32)
+    if one_type and many:
         theirs = relative_l2(pytorch(p, arrays), reference)
         bound = 1.2 * theirs + 5e-8 if kind == "f32" else 1.001 * theirs
         assert ours <= bound or np.isnan(theirs), (
