@@ -3,17 +3,13 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests")]
-
 import suite
 import tapconv_ctypes as tapconv
 
+ROOT = Path(__file__).resolve().parents[2]
 LAYERS = suite.read()
 COMMAND = os.environ.get("TAPCONV_COMMAND", str(ROOT / "build" / "tapconv"))
 
