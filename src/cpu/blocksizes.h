@@ -14,12 +14,12 @@
 /* Sums shorter than this cost less than going through L3 for GroupNorm: such layers are finished a few groups at a time,
  * though that stages their input several times. */
 #define TAPCONV_CHEAP_TERMS 128
-/* Outputs larger than this are written past the caches where nothing else limits. */
+/* Outputs larger than this are written past the caches, which saves fetching them first; sums longer than that are not
+ * limited by memory. */
 #define TAPCONV_STREAM_BYTES (24 * 1024 * 1024)
-/* Sums up to this long are limited by memory. */
-#define TAPCONV_STREAM_TERMS 32
+#define TAPCONV_STREAM_TERMS 256
 /* Samples of a depthwise row at a time: input and output in L1. */
-#define TAPCONV_DEPTHWISE_COLUMNS 1536
+#define TAPCONV_DEPTHWISE_COLUMNS 1536 /* a multiple of every tile's width */
 /* A thread is worth its start for this many operations. */
 #define TAPCONV_THREAD_FLOPS 4e6
 /* Lines (input under one tile of one channel) longer than this are not staged whole. */

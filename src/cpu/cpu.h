@@ -70,6 +70,9 @@ struct tapconv_job {
     const double *gamma, *beta; /* float64; NULL unless affine */
 };
 
+/* dense.c: whether items are so short that they should lie side by side in a panel, so that a register tile is full. */
+int tapconv_dense_merges(const tapconv_shape *s, int64_t lanes);
+
 extern const tapconv_family tapconv_dense_window, tapconv_dense_panel, tapconv_depthwise;
 
 /* pack.c */
@@ -90,6 +93,9 @@ int64_t tapconv_phase_offset(const tapconv_cpu_plan *plan, int64_t k);
 /* emit.c: finished convolution rows to where they belong. `out` describes src, rows, count; the rest is filled here. */
 void tapconv_emit_conv(const tapconv_job *job, tapconv_span span, int64_t item, int64_t channel, int64_t time,
                        tapconv_emit out);
+/* How many of the columns at `out` come before the first that is aligned for streaming stores; -1 where rows of the result
+ * are aligned differently, or are not to be streamed. */
+int64_t tapconv_stream_head(const tapconv_cpu_plan *plan, const void *out, int64_t rows);
 /* The place of (item, channel, time) in the convolution's result: y, or what waits for GroupNorm. Real type, NCL. */
 void *tapconv_conv_at(const tapconv_job *job, tapconv_span span, int64_t item, int64_t channel, int64_t time);
 

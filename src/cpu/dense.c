@@ -10,6 +10,7 @@
  *
  * Then 8 output channels at a time pass over the tile: weights (8 x terms) stay in L1, staged input streams from L2, sums
  * are in registers for a slab and in `acc` (L1; L2 if there are several chunks) between slabs. */
+#include "cpu/ahead.h"
 #include "cpu/blocksizes.h"
 #include "cpu/cpu.h"
 #include "cpu/slabs.h"
@@ -19,7 +20,8 @@
 static int64_t columns_for(int64_t out_length, int64_t most, int64_t lanes)
 {
     const int64_t tiles = tapconv_ceil_div(out_length, most);
-    return tapconv_min(most, tapconv_round_up(tapconv_ceil_div(out_length, tiles), 3 * lanes));
+    const int64_t even = tapconv_ceil_div(out_length, tiles);
+    return tapconv_min(most, tapconv_round_up(even, even < 3 * lanes ? lanes : 3 * lanes));
 }
 
 /* Elements of the staged rows of one channel for tiles of `columns`; -1 if that is not to be had. */
@@ -27,9 +29,18 @@ static int64_t channel_elements(tapconv_cpu_plan *plan, int64_t columns)
 {
     const tapconv_problem *p = &plan->shape.p;
     const int64_t reach = (p->kernel_size - 1) * p->dilation / p->stride;
-    plan->row = columns + TAPCONV_OVERREAD + (plan->panel ? 0 : reach + 1);
+    plan->row = columns + TAPCONV_OVERREAD * (plan->panel ? 1 : 2) + (plan->panel ? 0 : reach + 1);
     const int64_t rows = plan->panel ? p->kernel_size : plan->phases;
     return plan->row > INT32_MAX / 2 / rows ? -1 : plan->row * rows;
+}
+
+int tapconv_dense_merges(const tapconv_shape *s, int64_t lanes)
+{
+    const tapconv_problem *p = &s->p;
+    const int64_t whole = tapconv_round_up(s->out_length, lanes), short_tile = 3 * lanes;
+    const int64_t line = (s->out_length - 1) * p->stride, reach = (p->kernel_size - 1) * p->dilation;
+    if (p->batch < 2 || s->out_length > TAPCONV_TILE_COLUMNS / 2 || line > TAPCONV_LONGEST_LINE - reach) return 0;
+    return s->out_length < short_tile || whole * 10 > s->out_length * 11;
 }
 
 static int layout(tapconv_cpu_plan *plan, int panel)
@@ -42,12 +53,7 @@ static int layout(tapconv_cpu_plan *plan, int panel)
     plan->panel = panel;
     plan->tile_items = 1;
     if (panel) {
-        /* Short items side by side waste no lanes. */
-        const int64_t whole = tapconv_round_up(s->out_length, lanes);
-        const int64_t line = (s->out_length - 1) * p->stride;
-        if (p->batch > 1 && s->out_length < TAPCONV_TILE_COLUMNS && whole * 10 > s->out_length * 11 &&
-            line <= TAPCONV_LONGEST_LINE - reach)
-            plan->tile_items = tapconv_min(p->batch, TAPCONV_TILE_COLUMNS / s->out_length);
+        if (tapconv_dense_merges(s, lanes)) plan->tile_items = tapconv_min(p->batch, TAPCONV_TILE_COLUMNS / s->out_length);
     } else if (p->stride > TAPCONV_TILE_COLUMNS || !tapconv_plan_phases(plan)) {
         return p->stride > TAPCONV_TILE_COLUMNS ? 0 : -1;
     }
@@ -99,7 +105,7 @@ static int layout(tapconv_cpu_plan *plan, int panel)
     const int64_t under = ((plan->tile_items > 1 ? s->out_length : plan->columns) - 1) * p->stride + reach + 1;
     const int whole_line = plan->tile_items > 1 || (under <= TAPCONV_LONGEST_LINE && under <= 4 * taps * plan->columns);
     plan->line = panel ? (whole_line ? under + TAPCONV_OVERREAD * p->stride : 0)
-                       : (p->stride > 1 ? plan->row * p->stride : 0);
+                       : (p->stride > 1 ? (plan->row + TAPCONV_OVERREAD) * p->stride : 0);
 
     plan->acc_row = tapconv_round_up(plan->columns, lanes) + TAPCONV_OVERREAD;
     plan->acc_rows = plan->chunk_terms < s->sum_length ? tapconv_round_up(s->group_out, TAPCONV_BLOCK)
@@ -261,10 +267,55 @@ static void stage_chunk(const tapconv_job *job, const unit *u, int64_t first, in
     }
 }
 
+static int64_t most_vectors(const tapconv_real_kernels *real, int64_t rows)
+{
+    int64_t most = TAPCONV_MOST_VECTORS;
+    while (!real->tile[rows - 1][most - 1]) most--;
+    return most;
+}
+
+/* Kernel calls for `rows` output channels and terms [first, end). */
+static int64_t calls_for(const tapconv_cpu_plan *plan, const unit *u, int64_t rows, int64_t first, int64_t end)
+{
+    const int64_t vectors = tapconv_ceil_div(u->columns, plan->real->lanes);
+    const int64_t slab = tapconv_slab_end(plan->shape.p.kernel_size, 0, end - first);
+    return tapconv_ceil_div(vectors, most_vectors(plan->real, rows)) * tapconv_ceil_div(end - first, slab);
+}
+
+/* The same terms of the rows that follow, where they do not follow in memory: in another block, with several chunks. */
+static tapconv_ahead weights_ahead(const tapconv_job *job, const unit *u, int64_t channel, int64_t rows, int64_t first,
+                                   int64_t end, int64_t calls)
+{
+    const tapconv_cpu_plan *plan = job->plan;
+    const int64_t next = channel + rows;
+    if (plan->chunk_terms == plan->shape.sum_length) return (tapconv_ahead){0};
+    if (next >= u->end || (next - u->group * plan->shape.group_out) % TAPCONV_BLOCK != 0) return (tapconv_ahead){0};
+    int64_t w_step;
+    const char *const w = tapconv_packed_channel(plan, job->arrays->packed_weights, next, &w_step);
+    const int64_t term_bytes = w_step * plan->real->bytes;
+    return tapconv_read_ahead(w + first * term_bytes, (end - first) * term_bytes, 0, 1, calls);
+}
+
+/* Input that is staged next: terms [first, end) of unit u, spread over `calls`. */
+static tapconv_ahead input_ahead(const tapconv_job *job, const unit *u, int64_t first, int64_t end, int64_t calls)
+{
+    const tapconv_cpu_plan *plan = job->plan;
+    const tapconv_problem *p = &plan->shape.p;
+    if (p->layout != TAPCONV_NCL || u->items > 1) return (tapconv_ahead){0};
+    const int64_t size = (int64_t)tapconv_type_bytes(p->type), taps = p->kernel_size;
+    const int64_t start = tapconv_max(u->time * p->stride - p->padding_left, 0);
+    const int64_t under = (u->length - 1) * p->stride + (taps - 1) * p->dilation + 1;
+    const int64_t stop = tapconv_min(u->time * p->stride - p->padding_left + under, p->length);
+    if (start >= stop) return (tapconv_ahead){0};
+    const int64_t channel = u->group * plan->shape.group_in + first / taps;
+    const char *const x = (const char *)job->arrays->x + ((u->item * p->in_channels + channel) * p->length + start) * size;
+    return tapconv_read_ahead(x, (stop - start) * size, p->length * size, tapconv_ceil_div(end, taps) - first / taps, calls);
+}
+
 /* The sums of `rows` output channels from `channel` on over one chunk, for all columns of the unit; partial sums are in
  * acc. After the last chunk they are in acc still, or at their destination if the plan is direct. */
 static void sum_rows(const tapconv_job *job, tapconv_span span, const unit *u, int64_t channel, int64_t rows,
-                     int64_t first, int64_t end, const scratch *s, char *acc)
+                     int64_t first, int64_t end, const scratch *s, char *acc, tapconv_ahead *input)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const tapconv_real_kernels *real = plan->real;
@@ -273,12 +324,17 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const unit *u, i
     const int direct = plan->direct && plan->tile_items == 1;
     int64_t w_step;
     const char *const w = tapconv_packed_channel(plan, job->arrays->packed_weights, channel, &w_step);
-    int most = TAPCONV_MOST_VECTORS;
-    while (!real->tile[rows - 1][most - 1]) most--;
-
-    const int64_t vectors = tapconv_ceil_div(u->columns, lanes), pieces = tapconv_ceil_div(vectors, most);
+    const int64_t most = most_vectors(real, rows);
+    /* Where the result is streamed, pieces begin at its cache lines. */
+    char *const result = direct && last_chunk ? tapconv_conv_at(job, span, u->item, channel, u->time) : NULL;
+    const int64_t head = result ? tapconv_min(u->columns, tapconv_stream_head(plan, result, rows)) : -1;
+    const int64_t start = tapconv_max(head, 0), heads = start > 0;
+    const int64_t vectors = tapconv_ceil_div(u->columns - start, lanes), pieces = heads + tapconv_ceil_div(vectors, most);
+    tapconv_ahead weights = weights_ahead(job, u, channel, rows, first, end, calls_for(plan, u, rows, first, end));
     for (int64_t piece = 0; piece < pieces; piece++) {
-        const int64_t from = vectors * piece / pieces * lanes, to = vectors * (piece + 1) / pieces * lanes;
+        const int64_t at = piece - heads, parts = pieces - heads;
+        const int64_t from = at < 0 ? 0 : start + vectors * at / parts * lanes;
+        const int64_t to = at < 0 ? start : start + vectors * (at + 1) / parts * lanes;
         tapconv_tile tile = {
             .w_step = w_step,
             .partial_step = plan->acc_row,
@@ -286,7 +342,7 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const unit *u, i
             .out_step = plan->acc_row,
             .columns = tapconv_min(to, u->columns) - from,
         };
-        const tapconv_tile_kernel kernel = real->tile[rows - 1][(to - from) / lanes - 1];
+        const tapconv_tile_kernel kernel = real->tile[rows - 1][tapconv_ceil_div(to - from, lanes) - 1];
         for (int64_t term = first; term < end;) {
             const int64_t slab_end = tapconv_slab_end(taps, term, end);
             tile.x = s->stage + from * bytes;
@@ -294,12 +350,15 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const unit *u, i
             tile.w = w + term * w_step * bytes;
             tile.steps = slab_end - term;
             tile.partial = term > 0 ? acc + from * bytes : NULL;
-            if (direct && last_chunk && slab_end == end) {
-                tile.out = tapconv_conv_at(job, span, u->item, channel, u->time + from);
+            if (result && slab_end == end) {
+                tile.out = result + from * bytes;
+                tile.stream = head >= 0 && at >= 0;
                 tile.out_step = plan->shape.out_length;
                 tile.bias = job->bias ? (const char *)job->bias + channel * bytes : NULL;
             }
             kernel(&tile);
+            tapconv_ahead_step(&weights);
+            tapconv_ahead_step(input);
             term = slab_end;
         }
     }
@@ -347,7 +406,8 @@ static void emit_rows(const tapconv_job *job, tapconv_span span, const unit *u, 
     }
 }
 
-static void compute_unit(const tapconv_job *job, tapconv_span span, const unit *u, int staged, const scratch *s)
+static void compute_unit(const tapconv_job *job, tapconv_span span, const unit *u, const unit *next, int staged,
+                         const scratch *s)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const tapconv_shape *shape = &plan->shape;
@@ -361,6 +421,13 @@ static void compute_unit(const tapconv_job *job, tapconv_span span, const unit *
         if (plan->chunk_terms < shape->p.kernel_size)
             end = tapconv_min(end, (first / shape->p.kernel_size + 1) * shape->p.kernel_size);
         if (!staged || several) stage_chunk(job, u, first, end, s);
+        const unit *const then = end < terms ? u : next;
+        const int64_t rows_each = tapconv_min(plan->real->rows, shape->group_out);
+        const int64_t calls = calls_for(plan, u, rows_each, first, end) * tapconv_ceil_div(u->end - u->first, rows_each);
+        const int64_t then_first = end < terms ? end : 0;
+        tapconv_ahead input = {0};
+        if (then)
+            input = input_ahead(job, then, then_first, tapconv_min(terms, then_first + plan->chunk_terms), calls);
         for (int64_t channel = u->first, rows; channel < u->end; channel += rows) {
             const int64_t in_block = (channel - base) % TAPCONV_BLOCK;
             const int64_t left = u->end - channel;
@@ -371,7 +438,7 @@ static void compute_unit(const tapconv_job *job, tapconv_span span, const unit *
                 sum_blocks(job, span, u, channel, blocks, first, end, s, acc);
             } else {
                 rows = tapconv_min(tapconv_min(left, TAPCONV_BLOCK - in_block), plan->real->rows);
-                sum_rows(job, span, u, channel, rows, first, end, s, acc);
+                sum_rows(job, span, u, channel, rows, first, end, s, acc, &input);
             }
             if (!direct && end == terms) emit_rows(job, span, u, channel, rows, acc);
         }
@@ -383,13 +450,16 @@ static void compute(const tapconv_job *job, tapconv_span span, int team, int64_t
 {
     const tapconv_cpu_plan *plan = job->plan;
     const scratch s = scratch_in(plan, memory);
-    unit before = {.item = -1};
-    for (int64_t index = first; index < end; index++) {
-        const unit u = unit_at(plan, span, team, index);
-        if (u.end <= u.first) continue;
-        const int staged = u.item == before.item && u.time == before.time && u.group == before.group;
-        compute_unit(job, span, &u, staged, &s);
-        before = u;
+    unit now = unit_at(plan, span, team, first), next = now;
+    int staged = 0;
+    for (int64_t index = first; index < end; index++, now = next) {
+        int again = 0;
+        if (index + 1 < end) {
+            next = unit_at(plan, span, team, index + 1);
+            again = next.item == now.item && next.time == now.time && next.group == now.group;
+        }
+        if (now.end > now.first) compute_unit(job, span, &now, index + 1 < end && !again ? &next : NULL, staged, &s);
+        staged = again && (staged || now.end > now.first);
     }
 }
 

@@ -27,9 +27,8 @@ static const tapconv_family *choose_family(const tapconv_shape *s, int64_t lanes
         *why = "each output channel reads one input channel";
         return &tapconv_depthwise;
     }
-    if (p->batch > 1 && s->out_length < TAPCONV_TILE_COLUMNS &&
-        tapconv_round_up(s->out_length, lanes) * 10 > s->out_length * 11) {
-        *why = "short items lie side by side in a panel, so that no vector lanes are wasted";
+    if (tapconv_dense_merges(s, lanes)) {
+        *why = "short items lie side by side in a panel, so that register tiles are full";
         return &tapconv_dense_panel;
     }
     const double columns = (double)tapconv_min(s->out_length, TAPCONV_TILE_COLUMNS);
@@ -144,12 +143,14 @@ static tapconv_status plan_cpu(void **made, const tapconv_shape *shape, const ta
     plan->shape = *shape;
     plan->isa = isa;
     plan->real = isa->real[wide];
+    plan->tile_items = 1;
     plan->threads = use_threads(shape, options->threads ? options->threads : tapconv_default_threads());
     const int plain = p->type == (wide ? TAPCONV_F64 : TAPCONV_F32) && p->layout == TAPCONV_NCL;
-    plan->stream = plain && p->norm_groups == 0 && shape->sum_length <= TAPCONV_STREAM_TERMS &&
+    plan->stream = plain && shape->sum_length <= TAPCONV_STREAM_TERMS &&
                    (double)shape->y_elements * plan->real->bytes > TAPCONV_STREAM_BYTES;
-    plan->conv_in_y = plain;
-    plan->direct = p->norm_groups > 0 || (plain && p->activation == TAPCONV_ACT_NONE && !plan->stream);
+    /* Streamed after GroupNorm, y does not need to be fetched if the convolution's result waits elsewhere. */
+    plan->conv_in_y = plain && !(p->norm_groups > 0 && plan->stream);
+    plan->direct = p->norm_groups > 0 || (plain && p->activation == TAPCONV_ACT_NONE);
     status = choose(plan, options);
     if (status == TAPCONV_OK) {
         tapconv_norm_layout(plan);

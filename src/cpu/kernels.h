@@ -13,11 +13,12 @@
 #define TAPCONV_BLOCK 8
 
 /* Columns that a kernel may read past the last one it was asked for. */
-#define TAPCONV_OVERREAD 64
+#define TAPCONV_OVERREAD 16
 
 /* One slab of a tile of output channels x samples:
  *     out[r][j] = partial[r][j] + sum over s of w[s*w_step + r] * x[offset[s] + j]  (+ bias[r])     j < columns
- * partial and bias may be NULL. x may be read up to the next multiple of the vector length. */
+ * partial and bias may be NULL. x may be read up to the next multiple of the vector length. With `stream`, whole vectors
+ * of out are written past the caches: out and out_step must be multiples of the vector. */
 typedef struct tapconv_tile {
     const void *x;
     const int32_t *offset;
@@ -30,6 +31,7 @@ typedef struct tapconv_tile {
     int64_t out_step;
     const void *bias;
     int64_t columns;
+    int stream;
 } tapconv_tile;
 
 typedef void (*tapconv_tile_kernel)(const tapconv_tile *tile);
@@ -80,6 +82,7 @@ typedef struct tapconv_moments {
 
 #define TAPCONV_MOST_VECTORS 12
 #define TAPCONV_MOST_THIN 8
+#define TAPCONV_MOST_ROW_TAPS 16
 
 /* All slots for one real type. */
 typedef struct tapconv_real_kernels {
@@ -91,12 +94,16 @@ typedef struct tapconv_real_kernels {
     tapconv_tile_kernel tile[TAPCONV_BLOCK][TAPCONV_MOST_VECTORS];
     /* [columns - 1][0: one block, 1: thin_blocks(columns)] */
     tapconv_thin_kernel thin[TAPCONV_MOST_THIN][2];
+    /* [taps - 1]; NULL where tile is as good. Row 0 of a tile of any number of columns, in one slab without partial. x is
+     * read in whole aligned vectors: from the one that holds the first sample that is asked for to the second after the
+     * last. */
+    tapconv_tile_kernel row[TAPCONV_MOST_ROW_TAPS];
     void (*load)(const tapconv_load *load);
-    /* dst[k][i] = src[k*dilation + i*stride], k < kernel_size, i < count: the panel rows of one channel and item, from a
-     * padded line. Writes up to TAPCONV_OVERREAD elements past count. */
+    /* dst[k*dst_row + i] = src[k*dilation + i*stride], k < kernel_size, i < count: the panel rows of one channel and item,
+     * from a padded line. taps and phases write and read as if count were up to TAPCONV_OVERREAD larger. */
     void (*taps)(void *dst, int64_t dst_row, const void *src, int64_t kernel_size, int64_t dilation, int64_t stride,
                  int64_t count);
-    /* dst[p*dst_row + i] = src[phase[p] + i*stride] */
+    /* dst[p*dst_row + i] = src[phase[p] + i*stride], p < phases, i < count. */
     void (*phases)(void *dst, int64_t dst_row, const void *src, const int32_t *phase, int64_t phases, int64_t stride,
                    int64_t count);
     void (*emit)(const tapconv_emit *emit);

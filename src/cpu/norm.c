@@ -92,6 +92,7 @@ static void finish(const tapconv_job *job, tapconv_span span, const block *b, ta
             .scale = &scale,
             .shift = &shift,
             .activation = p->activation,
+            .stream = plan->stream,
         };
         plan->real->emit(&emit);
     }

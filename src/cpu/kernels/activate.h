@@ -17,13 +17,11 @@ typedef struct vf_exp {
 /* exp(r) - 1 for |r| <= ln(2)/2: r + r^2 q(r), q minimax; error 2^-30.8 of the result, before rounding. */
 static inline vf activate_expm1_reduced(vf r)
 {
-    vf q = vf_set1(0x1.9dfbcep-13f);
-    q = vf_fma(q, r, vf_set1(0x1.6d4cc6p-10f));
-    q = vf_fma(q, r, vf_set1(0x1.11130ep-7f));
-    q = vf_fma(q, r, vf_set1(0x1.5554e8p-5f));
-    q = vf_fma(q, r, vf_set1(0x1.555554p-3f));
-    q = vf_fma(q, r, vf_set1(0.5f));
-    return vf_fma(vf_mul(r, r), q, r);
+    const vf q01 = vf_fma(vf_set1(0x1.555554p-3f), r, vf_set1(0.5f));
+    const vf q23 = vf_fma(vf_set1(0x1.11130ep-7f), r, vf_set1(0x1.5554e8p-5f));
+    const vf q45 = vf_fma(vf_set1(0x1.9dfbcep-13f), r, vf_set1(0x1.6d4cc6p-10f));
+    const vf r2 = vf_mul(r, r);
+    return vf_fma(r2, vf_fma(r2, vf_fma(r2, q45, q23), q01), r);
 }
 
 /* exp(x + low) for x in [-252 ln 2, 127 ln 2]. The upper part of ln(2) has 16 bits, so that n times it is exact, and with it
@@ -114,33 +112,39 @@ static inline vf activate_mish(vf v)
     return activate_nan_at_minus_infinity(v, vf_scale2(result, vf_min(zero, e.n)));
 }
 
-/* v sigmoid(u), u = v (a + b v^2) with b = 2 sqrt(2/pi) 0.044715, a = 2 sqrt(2/pi). exp(-u) needs u to some 2^-32 of itself: u is
- * had in units of ln(2), as the sum of two floats, from a and b that are sums of two: the upper part of a has so few bits
- * that g - a is exact. */
+/* 2^f - 1 for |f| <= 1/2: f times a minimax polynomial; error 2^-26.2 of the result, before rounding. */
+static inline vf activate_exp2m1_reduced(vf f)
+{
+    const vf q01 = vf_fma(vf_set1(0x1.ebfbdep-3f), f, vf_set1(0x1.62e43p-1f));
+    const vf q23 = vf_fma(vf_set1(0x1.3b2c36p-7f), f, vf_set1(0x1.c6afa4p-5f));
+    const vf q45 = vf_fma(vf_set1(0x1.429ef4p-13f), f, vf_set1(0x1.5ef176p-10f));
+    const vf f2 = vf_mul(f, f);
+    return vf_mul(f, vf_fma(f2, vf_fma(f2, q45, q23), q01));
+}
+
+/* v sigmoid(u), u = 2 sqrt(2/pi) (v + 0.044715 v^3). exp(-u) needs u to some 2^-32 of itself, and gets it in units of ln(2):
+ * -u/ln(2) = v g, g = a + b v^2 the sum of two floats, from a and b that are sums of two; the upper part of a has so few
+ * bits that g - a is exact. */
 static inline vf activate_gelu_tanh(vf v)
 {
     const vf x = vf_max(vf_set1(-12), v), y = vf_min(vf_set1(6), x);
     const vf a = vf_set1(-2.296875f), a_low = vf_set1(-0.0053331982f);
     const vf b = vf_set1(-0x1.a5a7dp-4f), b_low = vf_set1(2.0161985e-09f);
-    const vf square = vf_mul(y, y), square_low = vf_mul_error(y, y, square);
-    const vf cubic = vf_mul(square, b);
-    vf g_low = vf_add(vf_mul_error(square, b, cubic), a_low);
-    g_low = vf_fma(square_low, b, vf_fma(square, b_low, g_low));
-    const vf g = vf_add(a, cubic);
-    g_low = vf_add(vf_sub(cubic, vf_sub(g, a)), g_low);
-    const vf u = vf_mul(y, g), u_low = vf_fma(y, g_low, vf_mul_error(y, g, u));
-    const vf n = vf_round(u), f = vf_add(vf_sub(u, n), u_low);
-    const vf_exp e = {n, activate_expm1_reduced(vf_mul(f, vf_set1(0x1.62e43p-1f)))};
+    const vf square = vf_mul(y, y), square_low = vf_fms(y, y, square);
+    const vf g = vf_fma(square, b, a), lack = vf_fms(square, b, vf_sub(g, a));
+    const vf g_low = vf_add(lack, vf_fma(square_low, b, vf_fma(square, b_low, a_low)));
+    const vf n = vf_round(vf_mul(y, g)), f = vf_fma(y, g_low, vf_fms(y, g, n));
+    const vf_exp e = {n, activate_exp2m1_reduced(f)};
     return activate_nan_at_minus_infinity(v, activate_over_1_plus(x, e));
 }
 
 /* Phi(-a) exp(a^2/2), Phi the normal distribution: a polynomial in a - centre on each of 16 intervals, chosen by 2 + 2a.
  * The centres lie where the first coefficient is a float32 to 2^-30 or better; error below 2^-27.5 relative. */
-static const float activate_gelu_centre[16] = {
+static _Alignas(64) const float activate_gelu_centre[16] = {
     0.124481201f, 0.373779297f, 0.628082275f, 0.871704102f, 1.25170898f, 1.7477417f, 2.2421875f, 2.75036621f,
     3.51171875f, 4.50634766f, 5.49511719f, 6.49060059f, 8.02050781f, 10.0229492f, 11.9702148f, 13.8583374f
 };
-static const float activate_gelu_coefficient[7][16] = {
+static _Alignas(64) const float activate_gelu_coefficient[7][16] = {
     {0.45397082f, 0.37991786f, 0.32275039f, 0.280279398f, 0.230571628f, 0.185400695f, 0.154068798f, 0.130710289f,
      0.106032737f, 0.0846935436f, 0.0704016164f, 0.0600988828f, 0.0490005799f, 0.039417956f, 0.0331000239f,
      0.0286395587f},
@@ -169,7 +173,7 @@ static const float activate_gelu_coefficient[7][16] = {
 static inline vf activate_gelu(vf v)
 {
     const vf a = vf_min(vf_set1(14.75f), vf_abs(v)), half = vf_mul(a, vf_set1(-0.5f)), power = vf_mul(a, half);
-    const vf_exp e = activate_exp(power, vf_mul_error(a, half, power));
+    const vf_exp e = activate_exp(power, vf_fms(a, half, power));
     const vf which = vf_fma(a, vf_set1(2), vf_set1(2));
     const vf d = vf_sub(a, vf_pick(activate_gelu_centre, which)), first = vf_pick(activate_gelu_coefficient[0], which);
     vf rest = vf_pick(activate_gelu_coefficient[6], which);
@@ -181,7 +185,7 @@ static inline vf activate_gelu(vf v)
     rest = vf_mul(rest, vf_mul(a, d));
     const vf m = vf_mul(a, first);
     vf t = vf_fma(rest, e.s, rest);
-    t = vf_add(t, vf_mul_error(a, first, m));
+    t = vf_add(t, vf_fms(a, first, m));
     t = vf_fma(m, e.s, t);
     /* v - min(v, 0) is max(v, 0), but NaN for -Inf. */
     return vf_sub(vf_sub(v, vf_min(v, vf_zero())), vf_scale2(vf_add(m, t), e.n));

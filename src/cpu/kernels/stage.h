@@ -33,28 +33,35 @@ static void NAME(load)(const tapconv_load *load)
     }
 }
 
+/* to[i] = from[i*stride], i < count; writes and reads as if count were rounded up to whole vectors. */
+static void NAME(strided)(REAL *to, const REAL *from, int64_t stride, int64_t count)
+{
+    if (stride == 1) {
+        for (int64_t i = 0; i < count; i += LANES) VOP(store)(to + i, VOP(load)(from + i));
+        return;
+    }
+#ifdef SIMD_HAS_SHIFT
+    if (stride <= 16) {
+        uint16_t lanes_of[16];
+        const VINDEX places = VOP(strided_places)(stride, lanes_of);
+        for (int64_t i = 0; i < count; i += LANES)
+            VOP(store)(to + i, VOP(load_strided)(from + i * stride, stride, places, lanes_of));
+        return;
+    }
+#endif
+    for (int64_t i = 0; i < count; i++) to[i] = from[i * stride];
+}
+
 static void NAME(taps)(void *dst, int64_t dst_row, const void *src, int64_t kernel_size, int64_t dilation,
                        int64_t stride, int64_t count)
 {
-    for (int64_t k = 0; k < kernel_size; k++) {
-        REAL *to = (REAL *)dst + k * dst_row;
-        const REAL *from = (const REAL *)src + k * dilation;
-        if (stride == 1)
-            for (int64_t i = 0; i < count; i += LANES) VOP(store)(to + i, VOP(load)(from + i));
-        else
-            for (int64_t i = 0; i < count; i++) to[i] = from[i * stride];
-    }
+    for (int64_t k = 0; k < kernel_size; k++)
+        NAME(strided)((REAL *)dst + k * dst_row, (const REAL *)src + k * dilation, stride, count);
 }
 
 static void NAME(phases)(void *dst, int64_t dst_row, const void *src, const int32_t *phase, int64_t phases,
                          int64_t stride, int64_t count)
 {
-    for (int64_t p = 0; p < phases; p++) {
-        REAL *to = (REAL *)dst + p * dst_row;
-        const REAL *from = (const REAL *)src + phase[p];
-        if (stride == 2) /* the commonest stride, as a constant, becomes shuffles */
-            for (int64_t i = 0; i < count; i++) to[i] = from[i * 2];
-        else
-            for (int64_t i = 0; i < count; i++) to[i] = from[i * stride];
-    }
+    for (int64_t p = 0; p < phases; p++)
+        NAME(strided)((REAL *)dst + p * dst_row, (const REAL *)src + phase[p], stride, count);
 }

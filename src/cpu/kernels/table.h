@@ -30,6 +30,8 @@
 #define UP_TO_8(T, r) UP_TO_5(T, r) T(r, 6) T(r, 7) T(r, 8)
 #define ALL_TILES(T) UP_TO_8(T, 1) UP_TO_5(T, 2) UP_TO_3(T, 3) UP_TO_3(T, 4)
 #endif
+#define ALL_ROWS(T)                                                                                                    \
+    T(1) T(2) T(3) T(4) T(5) T(6) T(7) T(8) T(9) T(10) T(11) T(12) T(13) T(14) T(15) T(16)
 #define ALL_THIN(T) T(1, 8) T(2, 8) T(3, 4) T(4, 4) T(5, 2) T(6, 2) T(7, 2) T(8, 2)
 
 #define PASTE_(a, b) a##b
@@ -38,6 +40,7 @@
 /* ------------------------------------------------------------------------------------------------------------- float32 */
 #define REAL float
 #define V vf
+#define VINDEX simd_index
 #define V8 vf8
 #define VOP(word) vf_##word
 #define V8OP(word) vf8_##word
@@ -65,6 +68,10 @@ ALL_TILES(TILE)
 #if VF_LANES > 1
 ALL_THIN(THIN)
 #endif
+#ifdef SIMD_HAS_SHIFT
+#include "cpu/kernels/row.h"
+ALL_ROWS(ROW)
+#endif
 
 #undef REAL
 #undef V
@@ -75,6 +82,7 @@ ALL_THIN(THIN)
 #undef NAME
 #undef TILE
 #undef THIN
+#undef ROW
 
 /* ------------------------------------------------------------------------------------------------------------- float64 */
 #define REAL double
@@ -103,10 +111,16 @@ ALL_TILES(TILE)
 #if VF_LANES > 1
 ALL_THIN(THIN)
 #endif
+#ifdef SIMD_HAS_SHIFT
+#include "cpu/kernels/row.h"
+ALL_ROWS(ROW)
+#endif
 
 /* --------------------------------------------------------------------------------------------------------------- table */
 #define F32_TILE(r, v) [r - 1][v - 1] = f32_tile_##r##x##v,
 #define F64_TILE(r, v) [r - 1][v - 1] = f64_tile_##r##x##v,
+#define F32_ROW(taps) [taps - 1] = f32_row_##taps,
+#define F64_ROW(taps) [taps - 1] = f64_row_##taps,
 #define F32_THIN(c, many) [c - 1] = {f32_thin_1x##c, f32_thin_##many##x##c},
 #define F64_THIN(c, many) [c - 1] = {f64_thin_1x##c, f64_thin_##many##x##c},
 
@@ -118,6 +132,9 @@ static const tapconv_real_kernels f32_kernels = {
 #if VF_LANES > 1
     .thin_columns = VF_LANES / 2,
     .thin = {ALL_THIN(F32_THIN)},
+#endif
+#ifdef SIMD_HAS_SHIFT
+    .row = {ALL_ROWS(F32_ROW)},
 #endif
     .load = f32_load,
     .taps = f32_taps,
@@ -135,6 +152,9 @@ static const tapconv_real_kernels f64_kernels = {
 #if VF_LANES > 1
     .thin_columns = VD_LANES / 2,
     .thin = {ALL_THIN(F64_THIN)},
+#endif
+#ifdef SIMD_HAS_SHIFT
+    .row = {ALL_ROWS(F64_ROW)},
 #endif
     .load = f64_load,
     .taps = f64_taps,

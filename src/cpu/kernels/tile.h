@@ -57,7 +57,12 @@ static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_
     }
     REAL *const out = tile->out;
     const int64_t last = tile->columns - (int64_t)(vectors - 1) * LANES;
-    if (last >= LANES) {
+    if (last >= LANES && tile->stream) {
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 12
+            for (int v = 0; v < vectors; v++) VOP(stream)(out + r * tile->out_step + v * LANES, sum[r][v]);
+    } else if (last >= LANES) {
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++)
 #pragma GCC unroll 12

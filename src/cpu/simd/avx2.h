@@ -32,7 +32,7 @@ static inline vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
 static inline vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
 static inline vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 static inline vf vf_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
-static inline vf vf_mul_error(vf a, vf b, vf product) { return _mm256_fmsub_ps(a, b, product); }
+static inline vf vf_fms(vf a, vf b, vf c) { return _mm256_fmsub_ps(a, b, c); }
 static inline vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
 static inline vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 static inline vf vf_select_gt(vf a, vf b, vf yes, vf no)
@@ -118,6 +118,7 @@ static inline vd vd_set1(double a) { return _mm256_set1_pd(a); }
 static inline vd vd_load(const double *p) { return _mm256_loadu_pd(p); }
 static inline vd vd_load_part(const double *p, int64_t n) { return _mm256_maskload_pd(p, vd_mask(n)); }
 static inline void vd_store(double *p, vd a) { _mm256_storeu_pd(p, a); }
+static inline void vd_stream(double *p, vd a) { _mm256_stream_pd(p, a); }
 static inline void vd_store_part(double *p, vd a, int64_t n) { _mm256_maskstore_pd(p, vd_mask(n), a); }
 static inline vd vd_add(vd a, vd b) { return _mm256_add_pd(a, b); }
 static inline vd vd_sub(vd a, vd b) { return _mm256_sub_pd(a, b); }

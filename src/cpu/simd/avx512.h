@@ -12,6 +12,7 @@
 static inline void simd_stream_fence(void) { _mm_sfence(); }
 
 typedef __m512 vf;
+typedef __m512i simd_index;
 #define VF_LANES 16
 typedef __m256 vf8; /* eight lanes: one block of packed output channels */
 
@@ -29,7 +30,7 @@ static inline vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
 static inline vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
 static inline vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 static inline vf vf_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
-static inline vf vf_mul_error(vf a, vf b, vf product) { return _mm512_fmsub_ps(a, b, product); }
+static inline vf vf_fms(vf a, vf b, vf c) { return _mm512_fmsub_ps(a, b, c); }
 static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 static inline vf vf_select_gt(vf a, vf b, vf yes, vf no)
@@ -49,6 +50,33 @@ static inline vf vf_pow2(vf n) { return _mm512_scalef_ps(_mm512_set1_ps(1), n); 
 static inline vf vf_pick(const float table[16], vf a)
 {
     return _mm512_permutexvar_ps(_mm512_srli_epi32(_mm512_castps_si512(a), 21), _mm512_loadu_ps(table));
+}
+
+#define SIMD_HAS_SHIFT
+static inline __m512i vf_shift_index(int64_t lead)
+{
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_add_epi32(lanes, _mm512_set1_epi32((int)lead));
+}
+static inline vf vf_shift(vf low, vf high, __m512i index) { return _mm512_permutex2var_ps(low, index, high); }
+
+/* p[0], p[stride], ...: each of the `stride` vectors that hold them gives the lanes it has, moved to their places. */
+static inline vf vf_load_strided(const float *p, int64_t stride, __m512i place, const uint16_t *lanes_of)
+{
+    vf all = _mm512_setzero_ps();
+    for (int64_t j = 0; j < stride; j++)
+        all = _mm512_mask_permutexvar_ps(all, lanes_of[j], place, _mm512_loadu_ps(p + j * 16));
+    return all;
+}
+static inline __m512i vf_strided_places(int64_t stride, uint16_t *lanes_of)
+{
+    int32_t place[16];
+    for (int64_t j = 0; j < stride; j++) lanes_of[j] = 0;
+    for (int64_t i = 0; i < 16; i++) {
+        place[i] = (int32_t)(i * stride % 16);
+        lanes_of[i * stride / 16] |= (uint16_t)(1u << i);
+    }
+    return _mm512_loadu_si512(place);
 }
 
 static inline vf vf_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
@@ -95,11 +123,34 @@ static inline vd vd_set1(double a) { return _mm512_set1_pd(a); }
 static inline vd vd_load(const double *p) { return _mm512_loadu_pd(p); }
 static inline vd vd_load_part(const double *p, int64_t n) { return _mm512_maskz_loadu_pd(vd_mask(n), p); }
 static inline void vd_store(double *p, vd a) { _mm512_storeu_pd(p, a); }
+static inline void vd_stream(double *p, vd a) { _mm512_stream_pd(p, a); }
 static inline void vd_store_part(double *p, vd a, int64_t n) { _mm512_mask_storeu_pd(p, vd_mask(n), a); }
 static inline vd vd_add(vd a, vd b) { return _mm512_add_pd(a, b); }
 static inline vd vd_sub(vd a, vd b) { return _mm512_sub_pd(a, b); }
 static inline vd vd_mul(vd a, vd b) { return _mm512_mul_pd(a, b); }
 static inline vd vd_fma(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
+static inline __m512i vd_shift_index(int64_t lead)
+{
+    return _mm512_add_epi64(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), _mm512_set1_epi64(lead));
+}
+static inline vd vd_shift(vd low, vd high, __m512i index) { return _mm512_permutex2var_pd(low, index, high); }
+static inline vd vd_load_strided(const double *p, int64_t stride, __m512i place, const uint16_t *lanes_of)
+{
+    vd all = _mm512_setzero_pd();
+    for (int64_t j = 0; j < stride; j++)
+        all = _mm512_mask_permutexvar_pd(all, (__mmask8)lanes_of[j], place, _mm512_loadu_pd(p + j * 8));
+    return all;
+}
+static inline __m512i vd_strided_places(int64_t stride, uint16_t *lanes_of)
+{
+    int64_t place[8];
+    for (int64_t j = 0; j < stride; j++) lanes_of[j] = 0;
+    for (int64_t i = 0; i < 8; i++) {
+        place[i] = i * stride % 8;
+        lanes_of[i * stride / 8] |= (uint16_t)(1u << i);
+    }
+    return _mm512_loadu_si512(place);
+}
 static inline vd vd_from_f32(const float *p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
 
 #define vd8_zero vd_zero

@@ -40,7 +40,7 @@ static inline vf vf_mul(vf a, vf b) { return vmulq_f32(a, b); }
 static inline vf vf_div(vf a, vf b) { return vdivq_f32(a, b); }
 static inline vf vf_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
 static inline vf vf_fnma(vf a, vf b, vf c) { return vfmsq_f32(c, a, b); }
-static inline vf vf_mul_error(vf a, vf b, vf product) { return vfmaq_f32(vnegq_f32(product), a, b); }
+static inline vf vf_fms(vf a, vf b, vf c) { return vfmaq_f32(vnegq_f32(c), a, b); }
 static inline vf vf_min(vf a, vf b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
 static inline vf vf_max(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 static inline vf vf_select_gt(vf a, vf b, vf yes, vf no) { return vbslq_f32(vcgtq_f32(a, b), yes, no); }
@@ -112,6 +112,7 @@ static inline vd vd_load_part(const double *p, int64_t n)
     return vld1q_f64(lanes);
 }
 static inline void vd_store(double *p, vd a) { vst1q_f64(p, a); }
+static inline void vd_stream(double *p, vd a) { vst1q_f64(p, a); }
 static inline void vd_store_part(double *p, vd a, int64_t n)
 {
     if (n > 0) p[0] = vgetq_lane_f64(a, 0);

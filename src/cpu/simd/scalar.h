@@ -6,7 +6,7 @@
  *   load_part          lanes from n on are 0 and their memory is not touched; store_part writes n lanes
  *   fma, fnma          a*b + c and c - a*b, rounded once where the instruction set can (scalar C cannot, cheaply: rounded
  *                      twice)
- *   mul_error          a*b - product, exact for the rounded product of a and b (unless it is subnormal)
+ *   fms                a*b - c, rounded once everywhere: what a rounded product or sum has lost
  *   min, max           the second operand where either is NaN
  *   select_gt          lane by lane, a > b ? yes : no; NaN compares false
  *   copysign           magnitude of the first, sign of the second
@@ -18,6 +18,9 @@
  *   load_f16 ...       a whole vector of another type; store_f16, store_bf16 round to nearest even
  *   round_tf32         to nearest, ties away from zero
  *   vd_from_f32        VD_LANES float32 values
+ *   shift              (where SIMD_HAS_SHIFT) lanes lead, lead + 1, ... of two vectors in a row, index from shift_index
+ *   load_strided       (there too) elements stride apart, stride at most 16; reads the stride whole vectors they lie in;
+ *                      strided_places prepares it
  *   simd_stream_fence  after stream, before another thread may read */
 #ifndef TAPCONV_SIMD_H
 #define TAPCONV_SIMD_H
@@ -56,7 +59,7 @@ static inline vf vf_mul(vf a, vf b) { return a * b; }
 static inline vf vf_div(vf a, vf b) { return a / b; }
 static inline vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
 static inline vf vf_fnma(vf a, vf b, vf c) { return c - a * b; }
-static inline vf vf_mul_error(vf a, vf b, vf product) { return (float)((double)a * b - product); }
+static inline vf vf_fms(vf a, vf b, vf c) { return (float)((double)a * b - c); }
 static inline vf vf_min(vf a, vf b) { return a < b ? a : b; }
 static inline vf vf_max(vf a, vf b) { return a > b ? a : b; }
 static inline vf vf_select_gt(vf a, vf b, vf yes, vf no) { return a > b ? yes : no; }
@@ -89,6 +92,7 @@ static inline vd vd_set1(double a) { return a; }
 static inline vd vd_load(const double *p) { return *p; }
 static inline vd vd_load_part(const double *p, int64_t n) { return n > 0 ? *p : 0; }
 static inline void vd_store(double *p, vd a) { *p = a; }
+static inline void vd_stream(double *p, vd a) { *p = a; }
 static inline void vd_store_part(double *p, vd a, int64_t n)
 {
     if (n > 0) *p = a;
