@@ -187,12 +187,25 @@ def operands(p, tensor):
 # ---------------------------------------------------------------------------------------------------------------- truth
 
 
+def _sigmoid(v):
+    """PyTorch's is 0 where exp(-v) overflows, though the result would not be."""
+    small = torch.exp(-v.abs())
+    return torch.where(v < 0, small, 1.0) / (1 + small)
+
+
+# Formulas that in float64 keep their relative accuracy far on the left, where PyTorch's cancel or underflow.
+FLOAT64_ACTIVATIONS = {
+    "sigmoid": _sigmoid,
+    "silu": lambda v: v * _sigmoid(v),
+    "gelu": lambda v: v / 2 * torch.special.erfc(v * -(0.5**0.5)),
+    "gelu-tanh": lambda v: v * _sigmoid(2 * (2 / torch.pi) ** 0.5 * (v + 0.044715 * v**3)),
+}
+
+
 def torch_activation(p, v):
     name = ACTIVATIONS[p.activation]
-    if v.dtype == torch.float64 and name == "gelu":  # without the cancellation of 1 + erf far on the left
-        return v / 2 * torch.special.erfc(v * -(0.5**0.5))
-    if v.dtype == torch.float64 and name == "gelu-tanh":
-        return v * torch.sigmoid(2 * (2 / torch.pi) ** 0.5 * (v + 0.044715 * v**3))
+    if v.dtype == torch.float64 and name in FLOAT64_ACTIVATIONS:
+        return FLOAT64_ACTIVATIONS[name](v)
     return {
         "none": lambda v: v,
         "relu": F.relu,
