@@ -46,7 +46,7 @@ void progress_show(const char *what)
     }
     if (!terminal) return;
     pthread_mutex_lock(&lock);
-    if (doing == NULL) started = clock_seconds();
+    if (started == 0) started = clock_seconds();
     doing = what;
     done = 0;
     if (what == NULL && drawn) {
