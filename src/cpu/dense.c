@@ -12,7 +12,7 @@
  * are in registers for a slab and in `acc` (L1; L2 if there are several chunks) between slabs. */
 #include "cpu/ahead.h"
 #include "cpu/blocksizes.h"
-#include "cpu/cpu.h"
+#include "cpu/dense.h"
 #include "cpu/slabs.h"
 
 #include <stdlib.h>
@@ -24,23 +24,37 @@ static int64_t columns_for(int64_t out_length, int64_t most, int64_t lanes)
     return tapconv_min(most, tapconv_round_up(even, even < 3 * lanes ? lanes : 3 * lanes));
 }
 
-/* Elements of the staged rows of one channel for tiles of `columns`; -1 if that is not to be had. */
-static int64_t channel_elements(tapconv_cpu_plan *plan, int64_t columns)
+/* Sets the length of a staged row for tiles of `columns`. The staged bytes of one channel, as a double: huge taps must not
+ * overflow. */
+static double set_row(tapconv_cpu_plan *plan, int64_t columns)
 {
     const tapconv_problem *p = &plan->shape.p;
-    const int64_t reach = (p->kernel_size - 1) * p->dilation / p->stride;
-    plan->row = columns + TAPCONV_OVERREAD * (plan->panel ? 1 : 2) + (plan->panel ? 0 : reach + 1);
-    const int64_t rows = plan->panel ? p->kernel_size : plan->phases;
-    return plan->row > INT32_MAX / 2 / rows ? -1 : plan->row * rows;
+    plan->columns = columns;
+    plan->row = columns + (plan->panel ? 0 : (p->kernel_size - 1) * p->dilation / p->stride + 1) + 2 * TAPCONV_OVERREAD;
+    return (double)plan->row * (double)(plan->panel ? p->kernel_size : plan->phases) * plan->real->bytes;
 }
 
 int tapconv_dense_merges(const tapconv_shape *s, int64_t lanes)
 {
     const tapconv_problem *p = &s->p;
     const int64_t whole = tapconv_round_up(s->out_length, lanes), short_tile = 3 * lanes;
+    if (p->batch < 2 || s->out_length > TAPCONV_TILE_COLUMNS / 2 || p->stride > TAPCONV_TILE_COLUMNS) return 0;
     const int64_t line = (s->out_length - 1) * p->stride, reach = (p->kernel_size - 1) * p->dilation;
-    if (p->batch < 2 || s->out_length > TAPCONV_TILE_COLUMNS / 2 || line > TAPCONV_LONGEST_LINE - reach) return 0;
-    return s->out_length < short_tile || whole * 10 > s->out_length * 11;
+    return line <= TAPCONV_LONGEST_LINE - reach && (s->out_length < short_tile || whole * 10 > s->out_length * 11);
+}
+
+/* Terms that are staged at once: whole slabs. All channels, or as many as fit; in a panel a piece of one channel's taps if
+ * not even one slab's channels fit. */
+static int64_t chunk_terms_for(const tapconv_cpu_plan *plan, double channel_bytes)
+{
+    const tapconv_shape *s = &plan->shape;
+    const int64_t taps = s->p.kernel_size, slab_channels = tapconv_slab_channels(taps);
+    if (channel_bytes * (double)s->group_in <= TAPCONV_STAGE_BYTES) return s->sum_length;
+    const int64_t channels = (int64_t)(TAPCONV_STAGE_BYTES / channel_bytes) / slab_channels * slab_channels;
+    if (channels > 0 || !plan->panel || taps <= TAPCONV_SLAB)
+        return tapconv_min(s->group_in, tapconv_max(channels, slab_channels)) * taps;
+    const int64_t slabs = TAPCONV_STAGE_BYTES / plan->real->bytes / plan->row / TAPCONV_SLAB;
+    return tapconv_min(taps, tapconv_max(slabs, 1) * TAPCONV_SLAB);
 }
 
 static int layout(tapconv_cpu_plan *plan, int panel)
@@ -51,65 +65,39 @@ static int layout(tapconv_cpu_plan *plan, int panel)
     const int64_t taps = p->kernel_size, reach = (taps - 1) * p->dilation;
 
     plan->panel = panel;
-    plan->tile_items = 1;
-    if (panel) {
-        if (tapconv_dense_merges(s, lanes)) plan->tile_items = tapconv_min(p->batch, TAPCONV_TILE_COLUMNS / s->out_length);
-    } else if (p->stride > TAPCONV_TILE_COLUMNS || !tapconv_plan_phases(plan)) {
-        return p->stride > TAPCONV_TILE_COLUMNS ? 0 : -1;
-    }
-
-    int64_t most = TAPCONV_TILE_COLUMNS, least = TAPCONV_LEAST_COLUMNS;
-    int64_t elements;
-    for (;; most /= 2) {
-        plan->columns = plan->tile_items > 1 ? s->out_length * plan->tile_items
-                                             : columns_for(s->out_length, most, lanes);
-        elements = channel_elements(plan, plan->columns);
-        if (elements < 0) {
-            /* A channel whose rows are too long even for indices: only panels of short pieces are left. */
-            if (!panel) return 0;
-            elements = plan->row * taps;
-            break;
-        }
-        if (plan->tile_items > 1 || elements * s->group_in * bytes <= TAPCONV_STAGE_BYTES || most / 2 < least) break;
-    }
-
-    /* A chunk holds whole slabs: all channels, or some, or (in a panel) a piece of one channel's taps. */
-    const int64_t slab_channels = tapconv_slab_channels(taps);
-    if (elements * s->group_in * bytes <= TAPCONV_STAGE_BYTES) {
-        plan->chunk_terms = s->sum_length;
+    if (!panel && (p->stride > TAPCONV_TILE_COLUMNS || reach / p->stride > INT32_MAX / 4)) return 0;
+    if (!panel && !tapconv_plan_phases(plan)) return -1;
+    if (panel && tapconv_dense_merges(s, lanes)) {
+        plan->tile_items = tapconv_min(p->batch, TAPCONV_TILE_COLUMNS / s->out_length);
+        plan->tiles = 1;
+        plan->chunk_terms = chunk_terms_for(plan, set_row(plan, plan->tile_items * s->out_length));
     } else {
-        const int64_t columns = plan->tile_items > 1 ? plan->columns : columns_for(s->out_length, TAPCONV_TILE_COLUMNS, lanes);
-        if (!panel && channel_elements(plan, columns) * slab_channels * bytes <= TAPCONV_STAGE_BYTES) {
-            plan->columns = columns;
-            elements = channel_elements(plan, columns);
-        } else if (panel) {
-            plan->columns = columns;
-            channel_elements(plan, columns);
-            elements = plan->row * taps;
-        } else {
-            elements = channel_elements(plan, plan->columns);
-        }
-        const int64_t channels = TAPCONV_STAGE_BYTES / bytes / elements / slab_channels * slab_channels;
-        if (channels >= 1 || !panel || taps <= TAPCONV_SLAB) {
-            plan->chunk_terms = tapconv_min(s->group_in, tapconv_max(channels, slab_channels)) * taps;
-        } else {
-            const int64_t pieces = TAPCONV_STAGE_BYTES / bytes / plan->row / TAPCONV_SLAB;
-            plan->chunk_terms = tapconv_min(taps, tapconv_max(pieces, 1) * TAPCONV_SLAB);
-        }
+        /* Rather narrow tiles than chunks; but if chunks it must be, then wide tiles. */
+        int64_t most = TAPCONV_TILE_COLUMNS;
+        double channel_bytes = set_row(plan, columns_for(s->out_length, most, lanes));
+        while (channel_bytes * (double)s->group_in > TAPCONV_STAGE_BYTES && most / 2 >= TAPCONV_LEAST_COLUMNS)
+            channel_bytes = set_row(plan, columns_for(s->out_length, most /= 2, lanes));
+        if (channel_bytes * (double)s->group_in > TAPCONV_STAGE_BYTES)
+            channel_bytes = set_row(plan, columns_for(s->out_length, TAPCONV_TILE_COLUMNS, lanes));
+        plan->tile_items = 1;
+        plan->tiles = tapconv_ceil_div(s->out_length, plan->columns);
+        plan->chunk_terms = chunk_terms_for(plan, channel_bytes);
     }
     const int64_t chunk_rows = panel ? plan->chunk_terms : plan->chunk_terms / taps * plan->phases;
-    if (chunk_rows > INT32_MAX / plan->row) return 0;
+    if (chunk_rows > INT32_MAX / plan->row) return 0; /* offsets are 32 bits */
     plan->stage_elements = chunk_rows * plan->row;
-    plan->tiles = plan->tile_items > 1 ? 1 : tapconv_ceil_div(s->out_length, plan->columns);
-
-    const int64_t under = ((plan->tile_items > 1 ? s->out_length : plan->columns) - 1) * p->stride + reach + 1;
-    const int whole_line = plan->tile_items > 1 || (under <= TAPCONV_LONGEST_LINE && under <= 4 * taps * plan->columns);
-    plan->line = panel ? (whole_line ? under + TAPCONV_OVERREAD * p->stride : 0)
-                       : (p->stride > 1 ? (plan->row + TAPCONV_OVERREAD) * p->stride : 0);
-
+    if (!panel) {
+        plan->line = p->stride > 1 ? (plan->row + TAPCONV_OVERREAD) * p->stride : 0;
+    } else if (p->stride <= TAPCONV_TILE_COLUMNS) {
+        /* Input of one channel under a tile, unless loading the taps one by one moves less. */
+        const int64_t under = ((plan->tile_items > 1 ? s->out_length : plan->columns) - 1) * p->stride + reach + 1;
+        if (plan->tile_items > 1 || (under <= TAPCONV_LONGEST_LINE && (double)under <= 4 * (double)taps * (double)plan->columns))
+            plan->line = under + TAPCONV_OVERREAD * p->stride;
+    }
     plan->acc_row = tapconv_round_up(plan->columns, lanes) + TAPCONV_OVERREAD;
     plan->acc_rows = plan->chunk_terms < s->sum_length ? tapconv_round_up(s->group_out, TAPCONV_BLOCK)
                                                        : tapconv_thin_blocks(1) * TAPCONV_BLOCK;
+    if (plan->acc_rows > INT32_MAX / plan->acc_row) return 0;
     plan->thread_bytes = (size_t)((plan->stage_elements + plan->line + plan->acc_rows * plan->acc_row) * bytes) + 3 * 64;
 
     plan->offset = malloc((size_t)plan->chunk_terms * sizeof plan->offset[0]);
@@ -130,13 +118,6 @@ static int layout_panel(tapconv_cpu_plan *plan)
 {
     return layout(plan, 1);
 }
-
-/* One tile of one group: items [item, item + items), samples [time, time + length) of each, output channels [first, end)
- * as counted in all of C_out. */
-typedef struct unit {
-    int64_t item, items, time, length, group, first, end;
-    int64_t columns; /* items * length */
-} unit;
 
 /* Parts that a group's output channels are cut into so that a team has equal work. */
 static int64_t parts_for(const tapconv_cpu_plan *plan, int64_t tiles, int team)
@@ -163,7 +144,7 @@ static int64_t units(const tapconv_cpu_plan *plan, tapconv_span span, int team)
     return tiles * parts_for(plan, tiles, team);
 }
 
-static unit unit_at(const tapconv_cpu_plan *plan, tapconv_span span, int team, int64_t index)
+static tapconv_dense_unit unit_at(const tapconv_cpu_plan *plan, tapconv_span span, int team, int64_t index)
 {
     const tapconv_shape *s = &plan->shape;
     const int64_t channels = s->p.out_channels, parts = parts_for(plan, tiles_of(plan, span), team);
@@ -174,7 +155,7 @@ static unit unit_at(const tapconv_cpu_plan *plan, tapconv_span span, int team, i
     const int64_t group = index % s->p.groups;
     index /= s->p.groups;
 
-    unit u = {.group = group, .time = tile * plan->columns};
+    tapconv_dense_unit u = {.group = group, .time = tile * plan->columns};
     u.item = span.first / channels + index * plan->tile_items;
     u.items = tapconv_min(plan->tile_items, tapconv_ceil_div(span.end, channels) - u.item);
     u.length = plan->tile_items > 1 ? s->out_length : tapconv_min(plan->columns, s->out_length - u.time);
@@ -192,81 +173,6 @@ static unit unit_at(const tapconv_cpu_plan *plan, tapconv_span span, int team, i
     return u;
 }
 
-/* A thread's scratch memory, laid out by layout(). */
-typedef struct scratch {
-    char *stage, *line, *acc;
-} scratch;
-
-static char *aligned(char *p)
-{
-    return (char *)(((uintptr_t)p + 63) / 64 * 64);
-}
-
-static scratch scratch_in(const tapconv_cpu_plan *plan, void *memory)
-{
-    scratch s;
-    s.stage = aligned(memory);
-    s.line = aligned(s.stage + plan->stage_elements * plan->real->bytes);
-    s.acc = aligned(s.line + plan->line * plan->real->bytes);
-    return s;
-}
-
-static void stage_window(const tapconv_job *job, const unit *u, int64_t channel, const scratch *s, char *rows)
-{
-    const tapconv_cpu_plan *plan = job->plan;
-    const tapconv_problem *p = &plan->shape.p;
-    const int64_t start = u->time * p->stride - p->padding_left;
-    const int64_t reach = (p->kernel_size - 1) * p->dilation / p->stride;
-    const int64_t count = tapconv_round_up(u->length, plan->real->lanes) + reach + (p->stride > 1);
-    if (p->stride == 1) {
-        tapconv_stage(job, rows, u->item, channel, start, 1, count);
-        return;
-    }
-    tapconv_stage(job, s->line, u->item, channel, start, 1, count * p->stride);
-    plan->real->phases(rows, plan->row, s->line, plan->phase, plan->phases, p->stride, count);
-}
-
-/* Taps [tap, tap + taps) of one channel. */
-static void stage_panel(const tapconv_job *job, const unit *u, int64_t channel, int64_t tap, int64_t taps,
-                        const scratch *s, char *rows)
-{
-    const tapconv_cpu_plan *plan = job->plan;
-    const tapconv_problem *p = &plan->shape.p;
-    const int64_t bytes = plan->real->bytes;
-    for (int64_t i = 0; i < u->items; i++) {
-        char *const to = rows + i * u->length * bytes;
-        const int64_t start = u->time * p->stride - p->padding_left + tap * p->dilation;
-        if (plan->line > 0) {
-            const int64_t under = (u->length - 1) * p->stride + (taps - 1) * p->dilation + 1;
-            tapconv_stage(job, s->line, u->item + i, channel, start, 1, under + TAPCONV_OVERREAD * p->stride);
-            plan->real->taps(to, plan->row, s->line, taps, p->dilation, p->stride, u->length);
-        } else {
-            const int64_t count = tapconv_round_up(u->length, plan->real->lanes);
-            for (int64_t k = 0; k < taps; k++)
-                tapconv_stage(job, to + k * plan->row * bytes, u->item + i, channel, start + k * p->dilation, p->stride,
-                              count);
-        }
-    }
-}
-
-/* Terms [first, end) of the unit's sums. */
-static void stage_chunk(const tapconv_job *job, const unit *u, int64_t first, int64_t end, const scratch *s)
-{
-    const tapconv_cpu_plan *plan = job->plan;
-    const int64_t taps = plan->shape.p.kernel_size, base = u->group * plan->shape.group_in;
-    char *rows = s->stage;
-    for (int64_t term = first; term < end;) {
-        const int64_t channel = base + term / taps, tap = term % taps;
-        const int64_t count = tapconv_min(taps - tap, end - term);
-        if (plan->panel)
-            stage_panel(job, u, channel, tap, count, s, rows);
-        else
-            stage_window(job, u, channel, s, rows);
-        rows += (plan->panel ? count : plan->phases) * plan->row * plan->real->bytes;
-        term += count;
-    }
-}
-
 static int64_t most_vectors(const tapconv_real_kernels *real, int64_t rows)
 {
     int64_t most = TAPCONV_MOST_VECTORS;
@@ -275,7 +181,7 @@ static int64_t most_vectors(const tapconv_real_kernels *real, int64_t rows)
 }
 
 /* Kernel calls for `rows` output channels and terms [first, end). */
-static int64_t calls_for(const tapconv_cpu_plan *plan, const unit *u, int64_t rows, int64_t first, int64_t end)
+static int64_t calls_for(const tapconv_cpu_plan *plan, const tapconv_dense_unit *u, int64_t rows, int64_t first, int64_t end)
 {
     const int64_t vectors = tapconv_ceil_div(u->columns, plan->real->lanes);
     const int64_t slab = tapconv_slab_end(plan->shape.p.kernel_size, 0, end - first);
@@ -283,7 +189,7 @@ static int64_t calls_for(const tapconv_cpu_plan *plan, const unit *u, int64_t ro
 }
 
 /* The same terms of the rows that follow, where they do not follow in memory: in another block, with several chunks. */
-static tapconv_ahead weights_ahead(const tapconv_job *job, const unit *u, int64_t channel, int64_t rows, int64_t first,
+static tapconv_ahead weights_ahead(const tapconv_job *job, const tapconv_dense_unit *u, int64_t channel, int64_t rows, int64_t first,
                                    int64_t end, int64_t calls)
 {
     const tapconv_cpu_plan *plan = job->plan;
@@ -296,8 +202,8 @@ static tapconv_ahead weights_ahead(const tapconv_job *job, const unit *u, int64_
     return tapconv_read_ahead(w + first * term_bytes, (end - first) * term_bytes, 0, 1, calls);
 }
 
-/* Input that is staged next: terms [first, end) of unit u, spread over `calls`. */
-static tapconv_ahead input_ahead(const tapconv_job *job, const unit *u, int64_t first, int64_t end, int64_t calls)
+/* Input that is staged next: terms [first, end) of tapconv_dense_unit u, spread over `calls`. */
+static tapconv_ahead input_ahead(const tapconv_job *job, const tapconv_dense_unit *u, int64_t first, int64_t end, int64_t calls)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const tapconv_problem *p = &plan->shape.p;
@@ -314,8 +220,8 @@ static tapconv_ahead input_ahead(const tapconv_job *job, const unit *u, int64_t 
 
 /* The sums of `rows` output channels from `channel` on over one chunk, for all columns of the unit; partial sums are in
  * acc. After the last chunk they are in acc still, or at their destination if the plan is direct. */
-static void sum_rows(const tapconv_job *job, tapconv_span span, const unit *u, int64_t channel, int64_t rows,
-                     int64_t first, int64_t end, const scratch *s, char *acc, tapconv_ahead *input)
+static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u, int64_t channel, int64_t rows,
+                     int64_t first, int64_t end, const tapconv_dense_scratch *s, char *acc, tapconv_ahead *input)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const tapconv_real_kernels *real = plan->real;
@@ -365,8 +271,8 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const unit *u, i
 }
 
 /* The same for whole blocks by the thin kernels. */
-static void sum_blocks(const tapconv_job *job, tapconv_span span, const unit *u, int64_t channel, int64_t blocks,
-                       int64_t first, int64_t end, const scratch *s, char *acc)
+static void sum_blocks(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u, int64_t channel, int64_t blocks,
+                       int64_t first, int64_t end, const tapconv_dense_scratch *s, char *acc)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const int64_t bytes = plan->real->bytes, terms = plan->shape.sum_length;
@@ -393,7 +299,7 @@ static void sum_blocks(const tapconv_job *job, tapconv_span span, const unit *u,
     plan->real->thin[u->columns - 1][blocks > 1](&thin);
 }
 
-static void emit_rows(const tapconv_job *job, tapconv_span span, const unit *u, int64_t channel, int64_t rows,
+static void emit_rows(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u, int64_t channel, int64_t rows,
                       const char *acc)
 {
     const tapconv_cpu_plan *plan = job->plan;
@@ -406,8 +312,8 @@ static void emit_rows(const tapconv_job *job, tapconv_span span, const unit *u, 
     }
 }
 
-static void compute_unit(const tapconv_job *job, tapconv_span span, const unit *u, const unit *next, int staged,
-                         const scratch *s)
+static void compute_unit(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u, const tapconv_dense_unit *next, int staged,
+                         const tapconv_dense_scratch *s)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const tapconv_shape *shape = &plan->shape;
@@ -420,8 +326,8 @@ static void compute_unit(const tapconv_job *job, tapconv_span span, const unit *
         /* A chunk smaller than a channel ends where the channel does. */
         if (plan->chunk_terms < shape->p.kernel_size)
             end = tapconv_min(end, (first / shape->p.kernel_size + 1) * shape->p.kernel_size);
-        if (!staged || several) stage_chunk(job, u, first, end, s);
-        const unit *const then = end < terms ? u : next;
+        if (!staged || several) tapconv_dense_stage(job, u, first, end, s);
+        const tapconv_dense_unit *const then = end < terms ? u : next;
         const int64_t rows_each = tapconv_min(plan->real->rows, shape->group_out);
         const int64_t calls = calls_for(plan, u, rows_each, first, end) * tapconv_ceil_div(u->end - u->first, rows_each);
         const int64_t then_first = end < terms ? end : 0;
@@ -449,8 +355,8 @@ static void compute_unit(const tapconv_job *job, tapconv_span span, const unit *
 static void compute(const tapconv_job *job, tapconv_span span, int team, int64_t first, int64_t end, void *memory)
 {
     const tapconv_cpu_plan *plan = job->plan;
-    const scratch s = scratch_in(plan, memory);
-    unit now = unit_at(plan, span, team, first), next = now;
+    const tapconv_dense_scratch s = tapconv_dense_scratch_in(plan, memory);
+    tapconv_dense_unit now = unit_at(plan, span, team, first), next = now;
     int staged = 0;
     for (int64_t index = first; index < end; index++, now = next) {
         int again = 0;
