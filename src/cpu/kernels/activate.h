@@ -96,15 +96,16 @@ static inline vf activate_leaky_relu(vf v) { return vf_select_gt(v, vf_zero(), v
 
 /* With w = exp(v) and d = (1 + w)^2 + 1, tanh(log(1 + w)) is (w^2 + 2w)/d. To round little:
  *     n >= 0:   v (1 - 2/d)        n < 0:   v w (1 - (w^2 + w)/d), times 2^n last.
- * (1 + w)^2 + 1 is expanded at w = 2^n, where it is exact. */
+ * d and w^2 + w are expanded at w = 2^n, where they are exact. */
 static inline vf activate_mish(vf v)
 {
     const vf x = vf_max(vf_set1(-126), v), y = vf_min(vf_set1(20), x);
     const vf zero = vf_zero(), one = vf_set1(1), minus_half = vf_set1(-0.5f);
     const vf_exp e = activate_exp1(y);
-    const vf scale = vf_pow2(e.n), more = vf_mul(scale, e.s), w = vf_add(scale, more), base = vf_add(scale, one);
-    const vf d = vf_fma(vf_add(vf_add(base, base), more), more, vf_fma(base, base, one));
-    const vf part = vf_div(vf_select_gt(e.n, minus_half, vf_set1(2), vf_fma(w, w, w)), d);
+    const vf scale = vf_pow2(e.n), more = vf_mul(scale, e.s), base = vf_add(scale, one);
+    const vf slope = vf_add(vf_add(base, base), more), d = vf_fma(slope, more, vf_fma(base, base, one));
+    const vf product = vf_fma(vf_sub(slope, one), more, vf_fma(scale, scale, scale));
+    const vf part = vf_div(vf_select_gt(e.n, minus_half, vf_set1(2), product), d);
     /* whole + rest is v or v (1 + s). Where y is less than v, what comes off is too small to matter. */
     const vf s = vf_select_gt(e.n, minus_half, zero, e.s), whole = vf_fma(y, s, y);
     const vf rest = vf_fma(y, s, vf_sub(y, whole));
