@@ -9,41 +9,38 @@
 #ifndef TAPCONV_ACTIVATE_H
 #define TAPCONV_ACTIVATE_H
 
-/* exp(x) = 2^n * (1 + s), |s| < 0.42: s keeps the digits near 1 that 1 + s would round away. */
+/* exp(-y) = 2^n * (1 + s), |s| < 0.42: s keeps the digits near 1 that 1 + s would round away. */
 typedef struct vf_exp {
     vf n, s;
 } vf_exp;
 
-/* exp(r) - 1 for |r| <= ln(2)/2: r + r^2 q(r), q minimax; error 2^-30.8 of the result, before rounding. */
+/* exp(-r) - 1 for |r| <= ln(2)/2: r^2 q(r) - r, q minimax; error 2^-30.8 of the result, before rounding. */
 static inline vf activate_expm1_reduced(vf r)
 {
-    const vf q01 = vf_fma(vf_set1(0x1.555554p-3f), r, vf_set1(0.5f));
-    const vf q23 = vf_fma(vf_set1(0x1.11130ep-7f), r, vf_set1(0x1.5554e8p-5f));
-    const vf q45 = vf_fma(vf_set1(0x1.9dfbcep-13f), r, vf_set1(0x1.6d4cc6p-10f));
+    const vf q01 = vf_fma(vf_set1(-0x1.555554p-3f), r, vf_set1(0.5f));
+    const vf q23 = vf_fma(vf_set1(-0x1.11130ep-7f), r, vf_set1(0x1.5554e8p-5f));
+    const vf q45 = vf_fma(vf_set1(-0x1.9dfbcep-13f), r, vf_set1(0x1.6d4cc6p-10f));
     const vf r2 = vf_mul(r, r);
-    return vf_fma(r2, vf_fma(r2, vf_fma(r2, q45, q23), q01), r);
+    return vf_fms(r2, vf_fma(r2, vf_fma(r2, q45, q23), q01), r);
 }
 
-/* exp(x + low) for x in [-252 ln 2, 127 ln 2]. The upper part of ln(2) has 16 bits, so that n times it is exact, and with it
- * the first difference. */
-static inline vf_exp activate_exp(vf x, vf low)
+/* For y in [-127 ln 2, 252 ln 2]: r = y + n ln 2. The upper part of ln 2 has 16 bits, so that n times it is exact, and with
+ * it the first sum. */
+static inline vf_exp activate_exp_minus(vf y)
 {
-    const vf n = vf_round(vf_mul(x, vf_set1(0x1.715476p+0f)));
-    vf r = vf_fnma(n, vf_set1(0x1.62e4p-1f), x);
-    r = vf_fnma(n, vf_set1(0x1.7f7d1cp-20f), r);
-    return (vf_exp){n, activate_expm1_reduced(vf_add(r, low))};
+    const vf n = vf_round(vf_mul(y, vf_set1(-0x1.715476p+0f))), upper = vf_fma(n, vf_set1(0x1.62e4p-1f), y);
+    return (vf_exp){n, activate_expm1_reduced(vf_fma(n, vf_set1(0x1.7f7d1cp-20f), upper))};
 }
 
-static inline vf_exp activate_exp1(vf x)
+/* The same for the sum of y and a tiny low. */
+static inline vf_exp activate_exp_minus_sum(vf y, vf low)
 {
-    const vf n = vf_round(vf_mul(x, vf_set1(0x1.715476p+0f)));
-    vf r = vf_fnma(n, vf_set1(0x1.62e4p-1f), x);
-    r = vf_fnma(n, vf_set1(0x1.7f7d1cp-20f), r);
-    return (vf_exp){n, activate_expm1_reduced(r)};
+    const vf n = vf_round(vf_mul(y, vf_set1(-0x1.715476p+0f))), upper = vf_fma(n, vf_set1(0x1.62e4p-1f), y);
+    return (vf_exp){n, activate_expm1_reduced(vf_fma(n, vf_set1(0x1.7f7d1cp-20f), vf_add(upper, low)))};
 }
 
-/* v / (1 + e), as v / (2^-m + 2^(n-m) (1 + s)) * 2^-m with m = max(n, 0): nothing overflows, 2^-m + 2^(n-m) is exact where it
- * matters, and the last operation is the one that may round to a subnormal. */
+/* v / (1 + e), as v / (2^-m + 2^(n-m) (1 + s)) * 2^-m with m = max(n, 0): nothing overflows, and the last operation is the one
+ * that may round to a subnormal. What 2^-m is too small to add to 2^(n-m) goes to s instead. */
 static inline vf activate_over_1_plus(vf v, vf_exp e)
 {
     const vf below = vf_min(e.n, vf_zero()), minus_m = vf_sub(below, e.n);
@@ -65,20 +62,20 @@ static inline vf activate_relu(vf v) { return vf_max(vf_zero(), v); }
 static inline vf activate_silu(vf v)
 {
     const vf x = vf_max(vf_set1(-126), v);
-    const vf_exp e = activate_exp1(vf_neg(vf_min(vf_set1(20), x)));
+    const vf_exp e = activate_exp_minus(vf_min(vf_set1(20), x));
     return activate_nan_at_minus_infinity(v, activate_over_1_plus(x, e));
 }
 
 static inline vf activate_sigmoid(vf v)
 {
-    const vf x = vf_min(vf_set1(20), vf_max(vf_set1(-126), v));
-    return activate_over_1_plus(vf_set1(1), activate_exp1(vf_neg(x)));
+    const vf y = vf_min(vf_set1(20), vf_max(vf_set1(-126), v));
+    return activate_over_1_plus(vf_set1(1), activate_exp_minus(y));
 }
 
 /* With a = exp(-2|v|) - 1, good to the last digits near 0 because n is 0 and a is s there: |tanh v| = -a / (2 + a). */
 static inline vf activate_tanh(vf v)
 {
-    const vf_exp e = activate_exp1(vf_max(vf_set1(-20), vf_copysign(vf_add(v, v), vf_set1(-1))));
+    const vf_exp e = activate_exp_minus(vf_min(vf_set1(20), vf_abs(vf_add(v, v))));
     const vf scale = vf_pow2(e.n);
     const vf a = vf_fma(scale, e.s, vf_sub(scale, vf_set1(1)));
     const vf divisor = vf_fma(scale, e.s, vf_add(scale, vf_set1(1)));
@@ -87,7 +84,7 @@ static inline vf activate_tanh(vf v)
 
 static inline vf activate_elu(vf v)
 {
-    const vf_exp e = activate_exp1(vf_max(vf_set1(-20), vf_min(vf_zero(), v)));
+    const vf_exp e = activate_exp_minus(vf_min(vf_set1(20), vf_neg(vf_min(vf_zero(), v))));
     const vf scale = vf_pow2(e.n);
     return vf_select_gt(v, vf_zero(), v, vf_fma(scale, e.s, vf_sub(scale, vf_set1(1))));
 }
@@ -101,7 +98,7 @@ static inline vf activate_mish(vf v)
 {
     const vf x = vf_max(vf_set1(-126), v), y = vf_min(vf_set1(20), x);
     const vf zero = vf_zero(), one = vf_set1(1), minus_half = vf_set1(-0.5f);
-    const vf_exp e = activate_exp1(y);
+    const vf_exp e = activate_exp_minus(vf_neg(y));
     const vf scale = vf_pow2(e.n), more = vf_mul(scale, e.s), base = vf_add(scale, one);
     const vf slope = vf_add(vf_add(base, base), more), d = vf_fma(slope, more, vf_fma(base, base, one));
     const vf product = vf_fma(vf_sub(slope, one), more, vf_fma(scale, scale, scale));
@@ -173,8 +170,8 @@ static _Alignas(64) const float activate_gelu_coefficient[7][16] = {
  * smaller, m's rounding included. Above 14.75 it is 0 in float32. */
 static inline vf activate_gelu(vf v)
 {
-    const vf a = vf_min(vf_set1(14.75f), vf_abs(v)), half = vf_mul(a, vf_set1(-0.5f)), power = vf_mul(a, half);
-    const vf_exp e = activate_exp(power, vf_fms(a, half, power));
+    const vf a = vf_min(vf_set1(14.75f), vf_abs(v)), half = vf_mul(a, vf_set1(0.5f)), power = vf_mul(a, half);
+    const vf_exp e = activate_exp_minus_sum(power, vf_fms(a, half, power));
     const vf which = vf_fma(a, vf_set1(2), vf_set1(2));
     const vf d = vf_sub(a, vf_pick(activate_gelu_centre, which)), first = vf_pick(activate_gelu_coefficient[0], which);
     vf rest = vf_pick(activate_gelu_coefficient[6], which);

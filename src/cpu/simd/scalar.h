@@ -67,8 +67,18 @@ static inline vf vf_neg(vf a) { return -a; }
 static inline vf vf_abs(vf a) { return fabsf(a); }
 static inline vf vf_copysign(vf magnitude, vf sign) { return copysignf(magnitude, sign); }
 static inline vf vf_round(vf a) { return nearbyintf(a); }
-static inline vf vf_scale2(vf a, vf n) { return n == n ? ldexpf(a, (int)n) : n; }
-static inline vf vf_pow2(vf n) { return n >= -126 ? ldexpf(1, (int)n) : 0; }
+static inline vf vf_pow2(vf n)
+{
+    const uint32_t bits = n >= -126 ? (uint32_t)((int)n + 127) << 23 : 0;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+static inline vf vf_scale2(vf a, vf n)
+{
+    const float half = n == n ? (float)((int)n / 2) : n;
+    return a * vf_pow2(half) * vf_pow2(n - half);
+}
 static inline vf vf_pick(const float table[16], vf a)
 {
     uint32_t bits;
