@@ -118,7 +118,7 @@ static int measure_error(row *r, const options *o, const layer *l, engine *e)
     return failed;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- printing */
+/* --------------------------------------------------------------------------------------------------------- printing */
 
 static double rate(double amount, double seconds)
 {

@@ -42,7 +42,7 @@ static void judge(verdict *v, const tensor *result)
     v->pass = v->errors.outside == 0 && v->nan == 0 && v->inf == 0;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- comparing */
+/* -------------------------------------------------------------------------------------------------------- comparing */
 
 static int compare_once(const layer *l, rounding how, const sample *s, tolerance allowed, int count,
                         const tensor *const results[], errors out[], int64_t threads)
@@ -93,7 +93,7 @@ static int compare_all(verdict *v, against *a, const options *o, const layer *l,
     return compare_tf32(a, l, s, allowed, o->threads);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- printing */
+/* --------------------------------------------------------------------------------------------------------- printing */
 
 /* The index as the result has it: without N where x has none, time before channel in nlc. */
 static int first_index(int64_t index[3], const errors *e, const layer *l)
@@ -232,7 +232,7 @@ static void print_against(const against *a, const char *path)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------ checking */
+/* --------------------------------------------------------------------------------------------------------- checking */
 
 static void count_check(tally *t, const verdict *v, const options *o, const char *label)
 {

@@ -15,7 +15,7 @@
 #define BATCH_GROUPS 4096 /* compared at a time, so that their errors take little memory */
 #define STREAM_SAMPLE 5   /* beyond the arrays' streams of random numbers */
 
-/* ---------------------------------------------------------------------------------------------------------- operands */
+/* --------------------------------------------------------------------------------------------------------- operands */
 
 static void truncate_tf32(float *values, int64_t count)
 {
@@ -64,11 +64,11 @@ void operands_close(operands *r)
     *r = (operands){0};
 }
 
-/* ------------------------------------------------------------------------------------------------------------ errors */
+/* ----------------------------------------------------------------------------------------------------------- errors */
 
 tolerance tolerance_of(const options *o)
 {
-    /* The half types store y with a rounding of 2^-11 and 2^-9 at most, relatively: the relative tolerance is twice that. */
+    /* The half types round y by 2^-11 and 2^-9 at most, relatively: the relative tolerance is twice that. */
     static const tolerance by_mode[TAPCONV_MATH_COUNT] = {
         [TAPCONV_MATH_F32] = {1e-4, 1e-4},  [TAPCONV_MATH_TF32] = {1e-4, 1e-4},  [TAPCONV_MATH_F16] = {1e-4, 1e-3},
         [TAPCONV_MATH_BF16] = {1e-4, 4e-3}, [TAPCONV_MATH_F64] = {1e-12, 1e-12},
@@ -125,7 +125,7 @@ static void add_errors(errors *sum, const errors *next)
     sum->reference_squares += next->reference_squares;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ samples */
+/* ---------------------------------------------------------------------------------------------------------- samples */
 
 sample sample_all(const layer *l)
 {
@@ -162,7 +162,7 @@ int64_t sample_outputs(const sample *s, const layer *l)
     return s->taken * s->group_channels * l->out_length;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- comparing */
+/* -------------------------------------------------------------------------------------------------------- comparing */
 
 typedef struct comparison {
     const layer *layer;

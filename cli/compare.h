@@ -61,8 +61,9 @@ int compare_results(const layer *l, const operands *reference, const sample *s, 
 
 void count_nonfinite(const tensor *t, int64_t *nan, int64_t *inf);
 
-/* Whether a result at these relative distances from the true reference and from those of TF32-rounded and TF32-truncated
- * operands was computed from TF32 operands: it lies where TF32 puts it, and at least five times closer to one of them. */
+/* Whether a result at these relative distances from the true reference and from those of TF32-rounded and
+ * TF32-truncated operands was computed from TF32 operands: it lies where TF32 puts it, and is at least five times
+ * nearer to one of them. */
 bool looks_like_tf32(double from_true, double from_rounded, double from_truncated);
 
 /* Whether the first of them alone leaves it open. */

@@ -8,8 +8,8 @@
 
 static char sentence[6000];
 
-/* File names and values come from anywhere: a newline in one must not make two lines of the sentence, and bytes that are
- * no text must not upset a terminal. */
+/* File names and values come from anywhere: a newline in one must not make two lines of the sentence, and bytes that
+ * are no text must not upset a terminal. */
 static void keep_to_one_line(char *text)
 {
     while (*text != '\0') {

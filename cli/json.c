@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "options.h"
+#include "numbers.h"
 #include "text.h"
 
 static bool first_key;

@@ -32,7 +32,7 @@ static int fail_shape(option_id option, const char *path, const tensor *t, const
                 tensor_shape_text(shape, t), allowed);
 }
 
-/* ----------------------------------------------------------------------------------------------- where sizes come from */
+/* -------------------------------------------------------------------------------------------- where sizes come from */
 
 static int open_x(layer *l, const options *o, bool sizes_only)
 {
@@ -88,7 +88,7 @@ static int open_parameter(tensor *t, const layer *l, option_id option, const cha
     return fail_shape(option, path, t, allowed);
 }
 
-/* ------------------------------------------------------------------------- what the sizes must have to do with each other */
+/* ------------------------------------------------------------------- what the sizes must have to do with each other */
 
 static int check_groups(const layer *l, const options *o)
 {
@@ -147,7 +147,7 @@ static int check_problem(layer *l, const options *o)
     return fail_library(status, context);
 }
 
-/* -------------------------------------------------------------------------------------------------------- the arrays */
+/* ------------------------------------------------------------------------------------------------------- the arrays */
 
 /* Memory for an array that comes from no file. */
 static int take_memory(layer *l, tensor *t, tapconv_type type, int dimensions, const int64_t *shape, bool sizes_only)

@@ -1,4 +1,5 @@
-/* The options of every call. One table, in the canonical order, drives parsing, --help and the canonical problem text. */
+/* The options of every call. One table (option_table.c), in the canonical order, drives parsing, --help and the
+ * canonical problem text. */
 #ifndef TAPCONV_CLI_OPTIONS_H
 #define TAPCONV_CLI_OPTIONS_H
 
@@ -77,7 +78,8 @@ typedef struct options {
 /* All defaults, nothing given. */
 options options_default(void);
 
-/* Reads words into `o`, over what is there. An option given twice must be given alike. The strings are kept, not copied. */
+/* Reads words into `o`, over what is there. An option given twice must be given alike. The strings are kept, not
+ * copied. */
 int options_parse(options *o, int call, int count, char *const words[]);
 
 /* Whether the options make a whole for the call. `suite_base`: they stand beside --suite, and the problem is in it. */
@@ -99,12 +101,5 @@ const char *option_name(option_id id);
 
 /* The name of a call: "run" for CALL_RUN. */
 const char *call_name(int call);
-
-/* Strict numbers: nothing before, nothing after, nothing out of range. */
-bool parse_int64(const char *text, int64_t *value);
-bool parse_real(const char *text, double *value);
-
-/* The shortest decimal text that reads back as the same number; `text` has room for 32 characters. */
-const char *format_real(char *text, double value);
 
 #endif

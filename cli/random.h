@@ -1,8 +1,8 @@
 /* Random arrays that depend on nothing but the seed: not on the thread count, not on the type they are stored in.
  *
- * Each block of 4096 values has a SplitMix64 stream of its own (Steele, Lea and Flood, 2014), started from the seed, the
- * tensor's number and the block's number, so that blocks can be filled by several threads. Normal values come from the
- * ziggurat with 128 layers (Marsaglia and Tsang, 2000; layout of Doornik's ZIGNOR, 2005). */
+ * Each block of 4096 values has a SplitMix64 stream of its own (Steele, Lea and Flood, 2014), started from the seed,
+ * the tensor's number and the block's number, so that blocks can be filled by several threads. Normal values come from
+ * the ziggurat with 128 layers (Marsaglia and Tsang, 2000; layout of Doornik's ZIGNOR, 2005). */
 #ifndef TAPCONV_CLI_RANDOM_H
 #define TAPCONV_CLI_RANDOM_H
 

@@ -1,4 +1,5 @@
-/* Whatever the bytes, the .npy reader ends in a tensor or in a sentence. The first byte chooses the type to convert to. */
+/* Whatever the bytes, the .npy reader ends in a tensor or in a sentence. The first byte chooses the type to convert
+ * to. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

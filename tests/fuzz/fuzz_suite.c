@@ -1,5 +1,5 @@
-/* Whatever the bytes, the suite's parser ends in problems or in a sentence; and the canonical text of every problem that
- * it accepts reads back as a problem with the same text. The first byte chooses the call. */
+/* Whatever the bytes, the suite's parser ends in problems or in a sentence; and the canonical text of every problem
+ * that it accepts reads back as a problem with the same text. The first byte chooses the call. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
