@@ -1,9 +1,10 @@
-/* The activations on vectors of float32, within 2 ulp of their formulas for every input, subnormal results included (there an
- * ulp is 2^-149). Branch-free: a lane's result depends on nothing but its value. tests/kernels measures the errors.
+/* The activations on vectors of float32, within 2 ulp of their formulas for every input, subnormal results included
+ * (there an ulp is 2^-149). Branch-free: a lane's result depends on nothing but its value. tests/kernels measures the
+ * errors.
  *
- * NaN gives NaN. A v of -Inf gives NaN in silu, gelu, gelu_tanh and mish, as the formulas do (-Inf times 0) and PyTorch
- * does; every other value at an infinity is the limit. Clamps are written so that NaN passes: min and max return their
- * second operand then.
+ * NaN gives NaN. A v of -Inf gives NaN in silu, gelu, gelu_tanh and mish, as the formulas do (-Inf times 0) and
+ * PyTorch does; every other value at an infinity is the limit. Clamps are written so that NaN passes: min and max
+ * return their second operand then.
  *
  * The constants that are not plain mathematics were fitted by scripts/minimax.py. */
 #ifndef TAPCONV_ACTIVATE_H
@@ -14,7 +15,7 @@ typedef struct vf_exp {
     vf n, s;
 } vf_exp;
 
-/* exp(-r) - 1 for |r| <= ln(2)/2: r^2 q(r) - r, q minimax; error 2^-30.8 of the result, before rounding. */
+/* exp(-r) - 1 for |r| <= ln(2)/2: r^2 q(r) - r, q minimax; error 2^-30.8, before rounding. */
 static inline vf activate_expm1_reduced(vf r)
 {
     const vf q01 = vf_fma(vf_set1(-0x1.555554p-3f), r, vf_set1(0.5f));
@@ -24,8 +25,8 @@ static inline vf activate_expm1_reduced(vf r)
     return vf_fms(r2, vf_fma(r2, vf_fma(r2, q45, q23), q01), r);
 }
 
-/* For y in [-127 ln 2, 252 ln 2]: r = y + n ln 2. The upper part of ln 2 has 16 bits, so that n times it is exact, and with
- * it the first sum. */
+/* For y in [-127 ln 2, 252 ln 2]: r = y + n ln 2. The upper part of ln 2 has 16 bits, so that n times it is exact, and
+ * with it the first sum. */
 static inline vf_exp activate_exp_minus(vf y)
 {
     const vf n = vf_round(vf_mul(y, vf_set1(-0x1.715476p+0f))), upper = vf_fma(n, vf_set1(0x1.62e4p-1f), y);
@@ -39,8 +40,8 @@ static inline vf_exp activate_exp_minus_sum(vf y, vf low)
     return (vf_exp){n, activate_expm1_reduced(vf_fma(n, vf_set1(0x1.7f7d1cp-20f), vf_add(upper, low)))};
 }
 
-/* v / (1 + e), as v / (2^-m + 2^(n-m) (1 + s)) * 2^-m with m = max(n, 0): nothing overflows, and the last operation is the one
- * that may round to a subnormal. What 2^-m is too small to add to 2^(n-m) goes to s instead. */
+/* v / (1 + e), as v / (2^-m + 2^(n-m) (1 + s)) * 2^-m with m = max(n, 0): nothing overflows, and the last operation is
+ * the one that may round to a subnormal. Where 2^-m is too small to be added to 2^(n-m) it goes to s instead. */
 static inline vf activate_over_1_plus(vf v, vf_exp e)
 {
     const vf below = vf_min(e.n, vf_zero()), minus_m = vf_sub(below, e.n);
@@ -56,7 +57,10 @@ static inline vf activate_nan_at_minus_infinity(vf v, vf result)
     return vf_fma(vf_min(vf_zero(), v), vf_zero(), result);
 }
 
-static inline vf activate_relu(vf v) { return vf_max(vf_zero(), v); }
+static inline vf activate_relu(vf v)
+{
+    return vf_max(vf_zero(), v);
+}
 
 /* Below -126, v exp(v) is 0 in float32; above 20, 1 + exp(-v) is 1. */
 static inline vf activate_silu(vf v)
@@ -89,7 +93,10 @@ static inline vf activate_elu(vf v)
     return vf_select_gt(v, vf_zero(), v, vf_fma(scale, e.s, vf_sub(scale, vf_set1(1))));
 }
 
-static inline vf activate_leaky_relu(vf v) { return vf_select_gt(v, vf_zero(), v, vf_mul(v, vf_set1(0.01f))); }
+static inline vf activate_leaky_relu(vf v)
+{
+    return vf_select_gt(v, vf_zero(), v, vf_mul(v, vf_set1(0.01f)));
+}
 
 /* With w = exp(v) and d = (1 + w)^2 + 1, tanh(log(1 + w)) is (w^2 + 2w)/d. To round little:
  *     n >= 0:   v (1 - 2/d)        n < 0:   v w (1 - (w^2 + w)/d), times 2^n last.
@@ -120,9 +127,9 @@ static inline vf activate_exp2m1_reduced(vf f)
     return vf_mul(f, vf_fma(f2, vf_fma(f2, q45, q23), q01));
 }
 
-/* v sigmoid(u), u = 2 sqrt(2/pi) (v + 0.044715 v^3). exp(-u) needs u to some 2^-32 of itself, and gets it in units of ln(2):
- * -u/ln(2) = v g, g = a + b v^2 the sum of two floats, from a and b that are sums of two; the upper part of a has so few
- * bits that g - a is exact. */
+/* v sigmoid(u), u = 2 sqrt(2/pi) (v + 0.044715 v^3). exp(-u) needs u to some 2^-32 of itself, and gets it in units of
+ * ln 2: -u/ln 2 = v g, where g = a + b v^2 is the sum of two floats, made of a and b that are sums of two; the upper
+ * part of a has so few bits that g - a is exact. Below -12 the result is 0 in float32; above 6, sigmoid(u) is 1. */
 static inline vf activate_gelu_tanh(vf v)
 {
     const vf x = vf_max(vf_set1(-12), v), y = vf_min(vf_set1(6), x);
@@ -136,19 +143,18 @@ static inline vf activate_gelu_tanh(vf v)
     return activate_nan_at_minus_infinity(v, activate_over_1_plus(x, e));
 }
 
-/* Phi(-a) exp(a^2/2), Phi the normal distribution: a polynomial in a - centre on each of 16 intervals, chosen by 2 + 2a.
- * The centres lie where the first coefficient is a float32 to 2^-30 or better; error below 2^-27.5 relative. */
+/* Phi(-a) exp(a^2/2), Phi the normal distribution: a polynomial in a - centre on each of 16 intervals, picked by 2 +
+ * 2a. The centres lie where the first coefficient is a float32 to 2^-30 or better; error below 2^-27.5 relative. */
 static _Alignas(64) const float activate_gelu_centre[16] = {
-    0.124481201f, 0.373779297f, 0.628082275f, 0.871704102f, 1.25170898f, 1.7477417f, 2.2421875f, 2.75036621f,
-    3.51171875f, 4.50634766f, 5.49511719f, 6.49060059f, 8.02050781f, 10.0229492f, 11.9702148f, 13.8583374f
-};
+    0.124481201f, 0.373779297f, 0.628082275f, 0.871704102f, 1.25170898f, 1.7477417f,  2.2421875f,  2.75036621f,
+    3.51171875f,  4.50634766f,  5.49511719f,  6.49060059f,  8.02050781f, 10.0229492f, 11.9702148f, 13.8583374f};
 static _Alignas(64) const float activate_gelu_coefficient[7][16] = {
     {0.45397082f, 0.37991786f, 0.32275039f, 0.280279398f, 0.230571628f, 0.185400695f, 0.154068798f, 0.130710289f,
      0.106032737f, 0.0846935436f, 0.0704016164f, 0.0600988828f, 0.0490005799f, 0.039417956f, 0.0331000239f,
      0.0286395587f},
     {-0.342431456f, -0.256936848f, -0.196228474f, -0.154621586f, -0.110333711f, -0.0749097541f, -0.0534911491f,
-     -0.0394411199f, -0.0265851356f, -0.0172837302f, -0.0120771481f, -0.00886443723f, -0.00593274832f,
-     -0.00385810924f, -0.00272788364f, -0.00204561278f},
+     -0.0394411199f, -0.0265851356f, -0.0172837302f, -0.0120771481f, -0.00886443723f, -0.00593274832f, -0.00385810924f,
+     -0.00272788364f, -0.00204561278f},
     {0.205672279f, 0.141940087f, 0.0997513756f, 0.0727475733f, 0.046232976f, 0.0272388943f, 0.0170658082f,
      0.0111163845f, 0.00633662101f, 0.00340352743f, 0.00201813597f, 0.00128168252f, 0.000708469888f, 0.000374163326f,
      0.000223336232f, 0.000145383048f},
@@ -161,13 +167,13 @@ static _Alignas(64) const float activate_gelu_coefficient[7][16] = {
     {-0.0200983807f, -0.0114259766f, -0.00657795416f, -0.00416430505f, -0.00199689716f, -0.000834723178f,
      -0.000380958547f, -0.000182319825f, -6.79424411e-05f, -2.19055109e-05f, -8.24776725e-06f, -3.52400548e-06f,
      -1.141604e-06f, -3.2881141e-07f, -1.19550492e-07f, -5.07947e-08f},
-    {0.00773453387f, 0.00409936998f, 0.00233990769f, 0.00148700725f, 0.000611553784f, 0.000230236401f,
-     9.68615568e-05f, 4.21359218e-05f, 1.40571392e-05f, 3.84335544e-06f, 1.2514339e-06f, 4.78326626e-07f,
-     1.31287607e-07f, 3.10042125e-08f, 9.53951051e-09f, 3.49006046e-09f},
+    {0.00773453387f, 0.00409936998f, 0.00233990769f, 0.00148700725f, 0.000611553784f, 0.000230236401f, 9.68615568e-05f,
+     4.21359218e-05f, 1.40571392e-05f, 3.84335544e-06f, 1.2514339e-06f, 4.78326626e-07f, 1.31287607e-07f,
+     3.10042125e-08f, 9.53951051e-09f, 3.49006046e-09f},
 };
 
-/* gelu(v) = max(v, 0) - |v| Phi(-|v|); what is subtracted is (m + t) 2^n with the largest product m and a sum t of everything
- * smaller, m's rounding included. Above 14.75 it is 0 in float32. */
+/* gelu(v) = max(v, 0) - |v| Phi(-|v|); what is subtracted is (m + t) 2^n with the largest product m and the sum t of
+ * all that is smaller, m's rounding included. Above 14.75 it is 0 in float32. */
 static inline vf activate_gelu(vf v)
 {
     const vf a = vf_min(vf_set1(14.75f), vf_abs(v)), half = vf_mul(a, vf_set1(0.5f)), power = vf_mul(a, half);

@@ -1,5 +1,5 @@
-/* The activations on float64, one value at a time. Written for few rounding errors even where results underflow; the oracle's
- * are written from the definitions, and neither from the other. NaN and Inf are as in activate.h. */
+/* The activations on float64, one value at a time. Written for few rounding errors even where results underflow; the
+ * oracle's are written from the definitions, and neither from the other. NaN and Inf are as in activate.h. */
 #ifndef TAPCONV_ACTIVATE_F64_H
 #define TAPCONV_ACTIVATE_F64_H
 
