@@ -82,7 +82,8 @@ static int time_runs(timing *t, engine *e, const options *o, const layer *l)
 static int time_plain(double *seconds, const operands *r, const layer *l, int64_t seed)
 {
     const sample all = sample_all(l), some = sample_some(l, seed);
-    double *rows = memory_get(all.group_channels * l->out_length, sizeof(double), "the plain loops");
+    double *rows =
+        memory_get(all.total > 0 ? all.group_channels * l->out_length : 0, sizeof(double), "the plain loops");
     if (rows == NULL) return EXIT_CANNOT;
     progress_show("timing the plain loops");
     tapconv_status status = TAPCONV_OK;

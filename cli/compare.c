@@ -222,7 +222,7 @@ int compare_results(const layer *l, const operands *reference, const sample *s, 
     const int workers = workers_count(threads, s->taken);
     const int64_t batch = s->taken < BATCH_GROUPS ? s->taken : BATCH_GROUPS;
     for (int k = 0; k < count; k++) out[k] = (errors){0};
-    c.rows_size = s->group_channels * l->out_length;
+    c.rows_size = s->taken > 0 ? s->group_channels * l->out_length : 0;
     c.rows = memory_get(workers * c.rows_size, sizeof(double), "the reference");
     c.errors = memory_get(batch * count, sizeof(errors), "the errors");
     int failed = c.rows == NULL || c.errors == NULL ? EXIT_CANNOT : 0;

@@ -272,7 +272,8 @@ static int into_row_major(tensor *t)
     const size_t width = tapconv_type_bytes(t->type);
     void *rows = memory_get(tensor_count(t), width, "the array in C order");
     if (rows == NULL) return EXIT_CANNOT;
-    transpose(t, t->data, rows, width);
+    /* An array without elements may still have 10^17 columns to walk through. */
+    if (tensor_count(t) > 0) transpose(t, t->data, rows, width);
     memory_release(t->data);
     t->data = rows;
     return 0;

@@ -15,7 +15,7 @@ TIMEOUT_S = 120
 
 def call(*words, status=0, **options):
     """Runs the command. A failure must be one line on standard error; success must print nothing there."""
-    done = subprocess.run([COMMAND, *map(str, words)], capture_output=True, timeout=TIMEOUT_S, **options)
+    done = subprocess.run([COMMAND, *map(str, words)], capture_output=True, **{"timeout": TIMEOUT_S} | options)
     done.out, done.err = done.stdout.decode(), done.stderr.decode()
     assert done.returncode == status, f"{words}: status {done.returncode}\n{done.out[-2000:]}\n{done.err[-2000:]}"
     if status == 0:

@@ -164,6 +164,18 @@ def test_empty_batch(tmp_path, layer):
     assert y.shape == (0, 8, 38)
 
 
+def test_empty_batch_of_endless_columns(tmp_path, layer):
+    """What a fuzzer found: an array without elements may have 10^15 columns, and no loop may walk through them."""
+    header = "{'descr': '<f4', 'fortran_order': True, 'shape': (0, 6, 1000000000000000), }"
+    path = tmp_path / "endless.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
+    (answer,) = call_json("explain", "-x", path, "-w", layer["w_file"])
+    assert answer["out_shape"] == [0, 8, 1000000000000000 - 2]
+    for words in (["check"], ["bench", "--runs", 3, "--plain"], ["run", "-o", tmp_path / "y.npy"]):
+        call(*words, "-x", path, "-w", layer["w_file"], timeout=30)
+    assert np.load(tmp_path / "y.npy").shape == (0, 8, 1000000000000000 - 2)
+
+
 def test_no_samples_but_padding(tmp_path, layer):
     x = save(tmp_path / "silence.npy", np.zeros((2, 6, 0), np.float32))
     y = run(tmp_path, "-x", x, "-w", layer["w_file"], "-b", layer["b_file"], "--padding", "2,1")
