@@ -119,7 +119,7 @@ def main():
     # Every call measures the ceilings. Other programs can only make them look lower: the highest counts.
     peak, copy = (max(row[f"ceiling_{unit}"] for row in rows_and_after) for unit in ("gflops", "gbytes_per_s"))
     print(
-        f"\nIn accurate float32 with {rows[0]['threads']} threads. Ceilings, measured before each layer and after the last:"
+        f"\nAccurate float32, {rows[0]['threads']} threads. Ceilings, measured before each layer and after the last:"
         f"\nFMA peak {peak:.0f} GFLOP/s, copying {copy:.1f} GB/s.\n"
     )
     print_table(rows, peak, copy)

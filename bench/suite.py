@@ -70,7 +70,8 @@ def _parser():
     return parser
 
 
-def _layer(name, origin, options):
+def parse(name, origin, options):
+    """The layer that one line describes."""
     o = _parser().parse_args(shlex.split(options))
     batch, in_channels, length = o.shape
     padding = ((o.kernel - 1) * o.dilation, 0) if o.causal else (o.padding[0], o.padding[-1])
@@ -80,14 +81,17 @@ def _layer(name, origin, options):
     )  # fmt: skip
 
 
-def read(path=LAYERS):
-    """The layers of a suite file, in its order."""
+def read_text(text):
+    """The layers of a suite, in its order."""
     layers, comment = [], ""
-    for line in pathlib.Path(path).read_text().splitlines():
-        line = line.strip()
+    for line in map(str.strip, text.splitlines()):
         if line.startswith("#"):
             comment = line[1:].strip()
         elif line:
             name, options = line.split(":", 1)
-            layers.append(_layer(name.strip(), comment, options.strip()))
+            layers.append(parse(name.strip(), comment, options.strip()))
     return layers
+
+
+def read(path=LAYERS):
+    return read_text(pathlib.Path(path).read_text())
