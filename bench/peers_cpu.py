@@ -10,7 +10,6 @@ of docs/benchmarks.md and README.md. docs/benchmarks.md says how it is timed.
 
 import argparse
 import datetime
-import json
 import multiprocessing
 import os
 import pathlib
@@ -245,7 +244,7 @@ def main():
     slug = re.sub(r"[^a-z0-9]+", "-", measured["cpu"].lower()).strip("-")
     arguments.output.mkdir(parents=True, exist_ok=True)
     path = arguments.output / f"cpu-{slug}-{measured['date'][:10]}.json"
-    path.write_text(json.dumps(measured, indent=1) + "\n")
+    path.write_text(report.to_json(measured))
     path.with_suffix(".md").write_text(report.page(measured, path.with_suffix(".png").name))
     report.plot(measured, path.with_suffix(".png"))
     print(f"\n{report.summary(measured)}\nwritten: {path}, .md and .png")

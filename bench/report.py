@@ -99,6 +99,25 @@ def derive(measured):
             row["over_convolution_alone"] = ours(row)["median_ms"] / alone(row)["median_ms"]
 
 
+def _rounded(value):
+    if isinstance(value, dict):
+        return {key: _rounded(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(inner) for inner in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def to_json(measured):
+    """A line for each entry, and in the lists for each of theirs; six digits."""
+    entries = []
+    for key, value in _rounded(measured).items():
+        text = json.dumps(value)
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            text = "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
+        entries.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(entries) + "\n}\n"
+
+
 def _geometric_mean(values):
     return math.exp(statistics.fmean(map(math.log, values))) if values else math.nan
 

@@ -42,7 +42,7 @@ def main():
     environment = dict(os.environ, TAPCONV_LIBRARY=str(build / "libtapconv.so"), TAPCONV_COMMAND=str(build / "tapconv"))
     results = build / "ctest.xml"
     command = [ctest, "--test-dir", build, "--output-on-failure", "--no-tests=error"]
-    command += ["--timeout", str(TEST_TIMEOUT_S), "--output-junit", results]
+    command += ["--parallel", str(os.cpu_count()), "--timeout", str(TEST_TIMEOUT_S), "--output-junit", results]
     counts = run(command, results, environment)
     for python in sys.argv[3:]:
         results = build / "pytest.xml"

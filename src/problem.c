@@ -65,12 +65,12 @@ static int math_takes(tapconv_math math, tapconv_type type)
 
 static tapconv_status check_choices(const tapconv_problem *p)
 {
-    if (!tapconv_type_name(p->type)) return refuse("type", p->type, "a tapconv_type");
-    if (!tapconv_math_name(p->math)) return refuse("math", p->math, "a tapconv_math");
-    if (!tapconv_layout_name(p->layout)) return refuse("layout", p->layout, "a tapconv_layout");
-    if (!tapconv_activation_name(p->activation)) return refuse("activation", p->activation, "a tapconv_activation");
+    if (!tapconv_type_name(p->type)) return refuse("type", (int32_t)p->type, "a tapconv_type");
+    if (!tapconv_math_name(p->math)) return refuse("math", (int32_t)p->math, "a tapconv_math");
+    if (!tapconv_layout_name(p->layout)) return refuse("layout", (int32_t)p->layout, "a tapconv_layout");
+    if (!tapconv_activation_name(p->activation)) return refuse("activation", (int32_t)p->activation, "a tapconv_activation");
     if (p->param_type != p->type && p->param_type != TAPCONV_F32)
-        return refuse("param_type", p->param_type, "the same as type, or TAPCONV_F32");
+        return refuse("param_type", (int32_t)p->param_type, "the same as type, or TAPCONV_F32");
     if (!math_takes(p->math, p->type))
         return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "math is %s, which does not take type %s",
                             tapconv_math_name(p->math), tapconv_type_name(p->type));

@@ -59,10 +59,14 @@ def test_derived_figures_stand_in_the_results(measured):
     assert normed["percent_of_ceiling"] == pytest.approx(90) and normed["ceiling"] == "copy"
 
 
+def test_the_file_holds_the_results(measured):
+    assert json.loads(report.to_json(measured)) == measured
+
+
 def test_rendering_replaces_only_what_stands_between_the_marks(measured, tmp_path):
     (tmp_path / "docs").mkdir()
     result, readme, page = tmp_path / "cpu.json", tmp_path / "README.md", tmp_path / "docs" / "benchmarks.md"
-    result.write_text(json.dumps(measured))
+    result.write_text(report.to_json(measured))
     for document in (readme, page):
         document.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
     report.render(result, [readme, page])
