@@ -9,6 +9,8 @@
 #define TAPCONV_LEAST_COLUMNS 96
 /* Staged input of a tile. */
 #define TAPCONV_STAGE_BYTES (512 * 1024)
+/* Packed weights up to this size stay in L2 beside the staged input. */
+#define TAPCONV_WEIGHTS_IN_L2 (512 * 1024)
 /* Convolution results that wait for GroupNorm, a thread. */
 #define TAPCONV_WAVE_BYTES (1024 * 1024)
 /* Sums shorter than this cost less than going through L3 for GroupNorm: such layers are finished a few groups at a time,

@@ -188,20 +188,6 @@ static int64_t calls_for(const tapconv_cpu_plan *plan, const tapconv_dense_unit 
     return tapconv_ceil_div(vectors, most_vectors(plan->real, rows)) * tapconv_ceil_div(end - first, slab);
 }
 
-/* The same terms of the rows that follow, where they do not follow in memory: in another block, with several chunks. */
-static tapconv_ahead weights_ahead(const tapconv_job *job, const tapconv_dense_unit *u, int64_t channel, int64_t rows, int64_t first,
-                                   int64_t end, int64_t calls)
-{
-    const tapconv_cpu_plan *plan = job->plan;
-    const int64_t next = channel + rows;
-    if (plan->chunk_terms == plan->shape.sum_length) return (tapconv_ahead){0};
-    if (next >= u->end || (next - u->group * plan->shape.group_out) % TAPCONV_BLOCK != 0) return (tapconv_ahead){0};
-    int64_t w_step;
-    const char *const w = tapconv_packed_channel(plan, job->arrays->packed_weights, next, &w_step);
-    const int64_t term_bytes = w_step * plan->real->bytes;
-    return tapconv_read_ahead(w + first * term_bytes, (end - first) * term_bytes, 0, 1, calls);
-}
-
 /* Input that is staged next: terms [first, end) of tapconv_dense_unit u, spread over `calls`. */
 static tapconv_ahead input_ahead(const tapconv_job *job, const tapconv_dense_unit *u, int64_t first, int64_t end, int64_t calls)
 {
@@ -236,7 +222,11 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_de
     const int64_t head = result ? tapconv_min(u->columns, tapconv_stream_head(plan, result, rows)) : -1;
     const int64_t start = tapconv_max(head, 0), heads = start > 0;
     const int64_t vectors = tapconv_ceil_div(u->columns - start, lanes), pieces = heads + tapconv_ceil_div(vectors, most);
-    tapconv_ahead weights = weights_ahead(job, u, channel, rows, first, end, calls_for(plan, u, rows, first, end));
+    /* Weights that do not stay in L2 are fetched a slab ahead, on the first pass: then those of the next rows. */
+    const int fetch = (u->end - u->first) * plan->shape.sum_length * bytes > TAPCONV_WEIGHTS_IN_L2;
+    int64_t next_step;
+    const char *const next_rows = tapconv_packed_channel(plan, job->arrays->packed_weights,
+                                                         tapconv_min(channel + rows, u->end - 1), &next_step);
     for (int64_t piece = 0; piece < pieces; piece++) {
         const int64_t at = piece - heads, parts = pieces - heads;
         const int64_t from = at < 0 ? 0 : start + vectors * at / parts * lanes;
@@ -255,6 +245,9 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_de
             tile.offset = plan->offset + (term - first);
             tile.w = w + term * w_step * bytes;
             tile.steps = slab_end - term;
+            tile.next_w = NULL;
+            if (fetch && piece == 0)
+                tile.next_w = slab_end < end ? w + slab_end * w_step * bytes : next_rows + first * next_step * bytes;
             tile.partial = term > 0 ? acc + from * bytes : NULL;
             if (result && slab_end == end) {
                 tile.out = result + from * bytes;
@@ -263,7 +256,6 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_de
                 tile.bias = job->bias ? (const char *)job->bias + channel * bytes : NULL;
             }
             kernel(&tile);
-            tapconv_ahead_step(&weights);
             tapconv_ahead_step(input);
             term = slab_end;
         }

@@ -23,6 +23,7 @@ typedef struct tapconv_tile {
     const void *x;
     const int32_t *offset;
     const void *w;
+    const void *next_w; /* weights of as many steps that are wanted next, to be fetched; never read; NULL: none */
     int64_t w_step;
     int64_t steps;
     const void *partial;

@@ -25,19 +25,30 @@ static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_
 #pragma GCC unroll 12
         for (int v = 0; v < vectors; v++) sum[r][v] = VOP(zero)();
 
-    for (int64_t s = 0; s < steps; s++) {
-        const REAL *const at = x + offset[s];
-        V sample[12];
-#pragma GCC unroll 12
-        for (int v = 0; v < vectors; v++) sample[v] = VOP(load)(at + v * LANES);
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; r++) {
-            const V weight = VOP(set1)(w[r]);
-#pragma GCC unroll 12
-            for (int v = 0; v < vectors; v++) sum[r][v] = VOP(fma)(weight, sample[v], sum[r][v]);
-        }
-        w += w_step;
+#define STEP                                                                                                           \
+    {                                                                                                                  \
+        const REAL *const at = x + offset[s];                                                                          \
+        V sample[12];                                                                                                  \
+        _Pragma("GCC unroll 12") for (int v = 0; v < vectors; v++) sample[v] = VOP(load)(at + v * LANES);              \
+        _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)                                                         \
+        {                                                                                                              \
+            const V weight = VOP(set1)(w[r]);                                                                          \
+            _Pragma("GCC unroll 12") for (int v = 0; v < vectors; v++) sum[r][v] =                                     \
+                VOP(fma)(weight, sample[v], sum[r][v]);                                                                \
+        }                                                                                                              \
+        w += w_step;                                                                                                   \
     }
+    if (rows == SIMD_ROWS && tile->next_w) { /* a loop of its own: the requests cost 1 % where they are not needed */
+        const REAL *next_w = tile->next_w;
+        for (int64_t s = 0; s < steps; s++) {
+            __builtin_prefetch(next_w);
+            next_w += w_step;
+            STEP
+        }
+    } else {
+        for (int64_t s = 0; s < steps; s++) STEP
+    }
+#undef STEP
 
     const REAL *const partial = tile->partial, *const bias = tile->bias;
     if (partial) {
