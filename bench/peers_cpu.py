@@ -252,4 +252,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except RuntimeError as failure:
+        sys.exit(f"peers_cpu: {failure}")

@@ -12,7 +12,7 @@ import traceback
 
 import data as layer_data
 
-CHOICE_SECONDS, CHOICE_RUNS = 0.1, 7  # of choosing among formulations
+CHOICE_SECONDS, CHOICE_RUNS, CHOICE_RUNS_SLOW = 0.1, 7, 2  # of choosing among formulations
 HOPELESS = 1.5  # times the fastest with one thread count: not tried with the next
 WARM_SECONDS = 0.1  # a run longer than this needs no run before it: its data is beyond the caches
 MOST_RUNS = 3000  # in a turn
@@ -30,6 +30,14 @@ def _timed(run, seconds, most):
         times.append(now - start)
         if now >= end or len(times) >= most:
             return times
+
+
+def _quick(run):
+    """Seconds of a run, the least of a few: enough to choose by."""
+    times = _timed(run, CHOICE_SECONDS, CHOICE_RUNS)
+    while len(times) < CHOICE_RUNS_SLOW:
+        times += _timed(run, 0, 1)
+    return min(times)
 
 
 class Worker:
@@ -53,7 +61,7 @@ class Worker:
             tried["rel_l2"] = layer_data.relative_error(made.result(), truth)
             if not tried["rel_l2"] <= WRONG:
                 return tried | {"failure": f"wrong result, relative L2 error {tried['rel_l2']:.1e}"}, None
-            tried["quick_ms"] = 1e3 * min(_timed(made.run, CHOICE_SECONDS, CHOICE_RUNS))
+            tried["quick_ms"] = 1e3 * _quick(made.run)
             return tried | {"about": made.about}, made
         except Exception as failure:  # an engine that cannot do a layer is a result, too
             sentence = str(failure).strip().splitlines()
@@ -87,7 +95,7 @@ class Worker:
     def prepare_alone(self, threads):
         """tapconv only: one more slot, "alone", the layer's convolution without norm and activation."""
         made = self.engine.make(self.engine.without_norm_and_activation(self.layer), self.data, threads)
-        self.slots["alone"] = (made, min(_timed(made.run, CHOICE_SECONDS, CHOICE_RUNS)))
+        self.slots["alone"] = (made, _quick(made.run))
 
     def turn(self, slot, seconds):
         """Times of runs, in seconds."""
