@@ -74,6 +74,7 @@ static int layout(tapconv_cpu_plan *plan, int panel)
     } else {
         /* Rather narrow tiles than chunks; but if chunks it must be, then wide tiles. */
         int64_t most = TAPCONV_TILE_COLUMNS;
+        if (!panel && reach / p->stride > most) most *= 2; /* the halo is staged with every tile */
         double channel_bytes = set_row(plan, columns_for(s->out_length, most, lanes));
         while (channel_bytes * (double)s->group_in > TAPCONV_STAGE_BYTES && most / 2 >= TAPCONV_LEAST_COLUMNS)
             channel_bytes = set_row(plan, columns_for(s->out_length, most /= 2, lanes));
