@@ -84,7 +84,7 @@ TAPCONV_API const char *tapconv_last_error(void);
 typedef enum tapconv_type { TAPCONV_F32 = 0, TAPCONV_F64 = 1, TAPCONV_F16 = 2, TAPCONV_BF16 = 3 } tapconv_type;
 
 /* What the arithmetic promises. Precision is asked for, never assumed.
- *   F32   float32 products and sums; sums of more than 128 terms are made of short partial sums.  Types f32, f16, bf16.
+ *   F32   float32 products and sums; sums of more than 64 terms are made of short partial sums.  Types f32, f16, bf16.
  *   TF32  operands rounded to the nearest TF32 (8 exponent, 10 fraction bits; ties away from zero, as the GPU's own
  *         conversion does), float32 sums. Explains a GPU's TF32 result on any machine.           Types f32, f16, bf16.
  *   F16   operands as stored in f16, or rounded to it from f32; float32 sums, rounded once.      Types f16, f32.

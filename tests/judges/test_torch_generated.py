@@ -4,6 +4,7 @@ import ctypes
 
 import generating
 import judging
+import pytest
 import tapconv_ctypes as tapconv
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,17 @@ def test_any_problem(case):
 @given(generating.cases(types=("f32",), maths=("f32",), styles=("normal", "spread")))
 def test_float32(case):
     judging.check(*case)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize(
+    "in_channels, kernel_size", [(8, 4), (16, 4), (24, 3), (24, 5), (64, 2), (48, 3), (64, 8), (160, 7)]
+)
+def test_float32_beside_pytorch(in_channels, kernel_size, groups):
+    """PyTorch's shortest chains of additions, where the promise is hardest to keep: grouped, about a hundred terms."""
+    p = tapconv.problem(2, in_channels * groups, 16 * groups, 300 + kernel_size, kernel_size, groups=groups)
+    for call in judging.ways(p):
+        judging.check(p, judging.make_arrays(p), call)
 
 
 @generating.examples(250)
