@@ -62,4 +62,4 @@ def make(layer, data, threads):
 
 
 def formulations(layer, data, threads):
-    return [Formulation("tapconv", "ncl", lambda: make(layer, data, threads))]
+    return [Formulation("planned", "ncl", lambda: make(layer, data, threads))]
