@@ -120,11 +120,11 @@ static inline vf activate_mish(vf v)
 /* 2^f - 1 for |f| <= 1/2: f times a minimax polynomial; error 2^-26.2 of the result, before rounding. */
 static inline vf activate_exp2m1_reduced(vf f)
 {
-    const vf q01 = vf_fma(vf_set1(0x1.ebfbdep-3f), f, vf_set1(0x1.62e43p-1f));
-    const vf q23 = vf_fma(vf_set1(0x1.3b2c36p-7f), f, vf_set1(0x1.c6afa4p-5f));
-    const vf q45 = vf_fma(vf_set1(0x1.429ef4p-13f), f, vf_set1(0x1.5ef176p-10f));
     const vf f2 = vf_mul(f, f);
-    return vf_mul(f, vf_fma(f2, vf_fma(f2, q45, q23), q01));
+    const vf q12 = vf_fma(vf_set1(0x1.c6afa4p-5f), f, vf_set1(0x1.ebfbdep-3f));
+    const vf q34 = vf_fma(vf_set1(0x1.5ef176p-10f), f, vf_set1(0x1.3b2c36p-7f));
+    const vf rest = vf_fma(f2, vf_fma(f2, vf_set1(0x1.429ef4p-13f), q34), q12);
+    return vf_fma(f, vf_set1(0x1.62e43p-1f), vf_mul(f2, rest));
 }
 
 /* v sigmoid(u), u = 2 sqrt(2/pi) (v + 0.044715 v^3). exp(-u) needs u to some 2^-32 of itself, and gets it in units of
@@ -138,8 +138,8 @@ static inline vf activate_gelu_tanh(vf v)
     const vf square = vf_mul(y, y), square_low = vf_fms(y, y, square);
     const vf g = vf_fma(square, b, a), lack = vf_fms(square, b, vf_sub(g, a));
     const vf g_low = vf_add(lack, vf_fma(square_low, b, vf_fma(square, b_low, a_low)));
-    const vf n = vf_round(vf_mul(y, g)), f = vf_fma(y, g_low, vf_fms(y, g, n));
-    const vf_exp e = {n, activate_exp2m1_reduced(f)};
+    const vf product = vf_mul(y, g), product_low = vf_fma(y, g_low, vf_fms(y, g, product)), n = vf_round(product);
+    const vf_exp e = {n, activate_exp2m1_reduced(vf_add(vf_sub(product, n), product_low))};
     return activate_nan_at_minus_infinity(v, activate_over_1_plus(x, e));
 }
 
