@@ -367,10 +367,12 @@ def _stored(tensor, call):
     return memory
 
 
-def execute(plan, memory):
-    """Packs and executes; `memory` has one Guarded, or None, for each array of tapconv_arrays and `w`."""
-    plan.pack(memory["w"].address, memory["packed_weights"].address, len(memory["packed_weights"].bytes))
-    memory["packed_weights"].given = memory["packed_weights"].bytes.copy()
+def execute(plan, memory, packing=None):
+    """Packs, by another plan of the layer if one is given, and executes; `memory` has one Guarded, or None, for each
+    array of tapconv_arrays and `w`."""
+    packed = memory["packed_weights"]
+    (packing or plan).pack(memory["w"].address, packed.address, len(packed.bytes))
+    packed.given = packed.bytes.copy()
     addresses = {name: m.address for name, m in memory.items() if m is not None and name != "w"}
     plan.execute(tapconv.Arrays(**addresses, workspace_bytes=len(memory["workspace"].bytes)))
 

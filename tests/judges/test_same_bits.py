@@ -1,10 +1,12 @@
 """The same bits, whatever the batch size, the thread count, the run, where arrays lie, and, without GroupNorm, T."""
 
+import concurrent.futures
 import dataclasses
 
 import generating
 import judging
 import numpy as np
+import pytest
 import tapconv_ctypes as tapconv
 import torch
 from hypothesis import given
@@ -89,3 +91,44 @@ def test_chunks(p, seed, data):
             f"{first(a, chunk)} after {start} differs in a chunk of {size}: {text(p, call, arrays)}"
         )
         start += size
+
+
+@generating.examples(150)
+@given(generating.cases(styles=("normal",)), st.data())
+def test_packed_weights_serve_every_plan(case, data):
+    """Packed for another batch, length, instruction set, kernel and thread count of the same layer."""
+    p, arrays, call = case
+    other = with_fields(p, batch=p.batch + 1, length=data.draw(st.integers(0, 999)) + p.kernel_size * p.dilation)
+    other.layout = data.draw(st.integers(0, 1))
+    way = data.draw(generating.calls(other))
+    with tapconv.Plan(other, way.threads, tapconv.isas()[way.isa] if way.isa else 0, way.kernel) as packing:
+        y = run(p, arrays, call, lambda plan, memory: judging.execute(plan, memory, packing))
+    assert same_bits(y, run(p, arrays, call)), f"packed by the plan of {text(other, way)}: {text(p, call, arrays)}"
+
+
+@pytest.mark.parametrize("norm_groups", [0, 4])
+def test_one_plan_for_many_callers(norm_groups):
+    """Executed by four threads at once, each with a workspace and y of its own."""
+    p = tapconv.problem(2, 24, 32, 1500, 3, padding_left=2, norm_groups=norm_groups, activation="silu")
+    arrays = judging.make_arrays(p)
+    expected = run(p, arrays, Call(threads=2)).numpy().tobytes()
+    with tapconv.Plan(p, threads=2) as plan:
+        info = plan.info
+        packed = judging.Guarded(info.packed_weights_bytes)
+        plan.pack(arrays.w.data_ptr(), packed.address, info.packed_weights_bytes)
+
+        def compute(_):
+            y, workspace = judging.Guarded(len(expected)), judging.Guarded(info.workspace_bytes)
+            plan.execute(
+                tapconv.Arrays(
+                    arrays.x.data_ptr(),
+                    packed.address,
+                    y=y.address,
+                    workspace=workspace.address,
+                    workspace_bytes=info.workspace_bytes,
+                )
+            )
+            return y.intact() and workspace.intact() and y.bytes.tobytes() == expected
+
+        with concurrent.futures.ThreadPoolExecutor(4) as callers:
+            assert all(callers.map(compute, range(60))), text(p)
