@@ -120,6 +120,19 @@ def test_channels_far_apart_before_groupnorm(math, eps, layout):
         check(p, arrays, call)
 
 
+@layouts
+@pytest.mark.parametrize("math", ["f32", "tf32", "bf16", "f64"])
+@pytest.mark.parametrize("activation", ["none", "silu"])
+def test_groups_as_wide_as_float32(activation, math, layout):
+    """Mean and value of opposite signs, so far apart that float32 has no number for their distance."""
+    p = depthwise(6, 100, norm_groups=3, activation=activation, math=math, layout=layout)
+    x = np.full((1, 6, 100), -3e38)
+    x[:, ::2, 3::17] = 3e38
+    arrays = Arrays(tensor(x), tensor(np.ones((6, 1, 1))), origin="x -3e38, some 3e38")
+    for call in ways(p):
+        check(p, arrays, call)
+
+
 # ---------------------------------------------------------------------------------------------------------------- range
 
 
