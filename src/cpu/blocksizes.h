@@ -20,6 +20,8 @@
  * limited by memory. */
 #define TAPCONV_STREAM_BYTES (24 * 1024 * 1024)
 #define TAPCONV_STREAM_TERMS 256
+/* Rows that begin within a cache line must be this long: their ends are slow to write so. */
+#define TAPCONV_STREAM_ROW 8192
 /* Samples of a depthwise row at a time: input and output in L1. */
 #define TAPCONV_DEPTHWISE_COLUMNS 1536 /* a multiple of every tile's width */
 /* A thread is worth its start for this many operations. */

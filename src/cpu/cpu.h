@@ -78,6 +78,8 @@ extern const tapconv_family tapconv_dense_window, tapconv_dense_panel, tapconv_d
 /* pack.c */
 size_t tapconv_packed_elements(const tapconv_shape *shape);
 void tapconv_pack(const tapconv_cpu_plan *plan, const void *w, void *packed);
+/* Whether all packed weights are finite: then terms whose samples are all padding may be left out. */
+int tapconv_packed_finite(const tapconv_cpu_plan *plan, const void *packed);
 /* The weights of term 0 of a channel, and their distance from term to term. */
 const void *tapconv_packed_channel(const tapconv_cpu_plan *plan, const void *packed, int64_t channel, int64_t *step);
 

@@ -223,7 +223,7 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_de
     const int64_t head = result ? tapconv_min(u->columns, tapconv_stream_head(plan, result, rows)) : -1;
     const int64_t start = tapconv_max(head, 0), heads = start > 0;
     const int64_t vectors = tapconv_ceil_div(u->columns - start, lanes), pieces = heads + tapconv_ceil_div(vectors, most);
-    /* Weights that do not stay in L2 are fetched a slab ahead, on the first pass: then those of the next rows. */
+    /* Weights that do not stay in L2 are fetched two slabs ahead, on the first pass: then those of the next rows. */
     const int fetch = (u->end - u->first) * plan->shape.sum_length * bytes > TAPCONV_WEIGHTS_IN_L2;
     int64_t next_step;
     const char *const next_rows = tapconv_packed_channel(plan, job->arrays->packed_weights,
@@ -247,8 +247,10 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_de
             tile.w = w + term * w_step * bytes;
             tile.steps = slab_end - term;
             tile.next_w = NULL;
-            if (fetch && piece == 0)
-                tile.next_w = slab_end < end ? w + slab_end * w_step * bytes : next_rows + first * next_step * bytes;
+            if (fetch && piece == 0) {
+                const int64_t then = slab_end + (slab_end - term);
+                tile.next_w = then < end ? w + then * w_step * bytes : next_rows + (first + then - end) * next_step * bytes;
+            }
             tile.partial = term > 0 ? acc + from * bytes : NULL;
             if (result && slab_end == end) {
                 tile.out = result + from * bytes;
@@ -261,6 +263,21 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_de
             term = slab_end;
         }
     }
+}
+
+/* Taps that meet a sample of the input in any column of the unit, [*first, *end); all, if a weight is not finite, because
+ * then 0 times it is NaN. */
+static void taps_in_reach(const tapconv_job *job, const tapconv_dense_unit *u, int64_t *first, int64_t *end)
+{
+    const tapconv_problem *p = &job->plan->shape.p;
+    const int64_t start = u->time * p->stride - p->padding_left, last = start + (u->length - 1) * p->stride;
+    *first = 0, *end = p->kernel_size;
+    if (!tapconv_packed_finite(job->plan, job->arrays->packed_weights)) return;
+    /* Tap k reads samples start + k*D to last + k*D. */
+    if (last < 0) *first = tapconv_min(*end, tapconv_ceil_div(-last, p->dilation));
+    if (start + (*end - 1) * p->dilation >= p->length)
+        *end = start >= p->length ? 0 : tapconv_min(*end, (p->length - 1 - start) / p->dilation + 1);
+    if (*end < *first) *end = *first;
 }
 
 /* The same for whole blocks by the thin kernels. */
@@ -284,6 +301,7 @@ static void sum_blocks(const tapconv_job *job, tapconv_span span, const tapconv_
         .kernel_size = plan->shape.p.kernel_size,
         .block_step = terms * TAPCONV_BLOCK,
     };
+    taps_in_reach(job, u, &thin.first_tap, &thin.end_tap);
     if (plan->direct && plan->tile_items == 1 && end == terms) {
         thin.tile.out = tapconv_conv_at(job, span, u->item, channel, u->time);
         thin.tile.out_step = plan->shape.out_length;

@@ -147,6 +147,7 @@ static tapconv_status plan_cpu(void **made, const tapconv_shape *shape, const ta
     plan->threads = use_threads(shape, options->threads ? options->threads : tapconv_default_threads());
     const int plain = p->type == (wide ? TAPCONV_F64 : TAPCONV_F32) && p->layout == TAPCONV_NCL;
     plan->stream = plain && shape->sum_length <= TAPCONV_STREAM_TERMS &&
+                   (shape->out_length % plan->real->lanes == 0 || shape->out_length >= TAPCONV_STREAM_ROW) &&
                    (double)shape->y_elements * plan->real->bytes > TAPCONV_STREAM_BYTES;
     /* Streamed after GroupNorm, y does not need to be fetched if the convolution's result waits elsewhere. */
     plan->conv_in_y = plain && !(p->norm_groups > 0 && plan->stream);

@@ -17,7 +17,8 @@
 
 /* One slab of a tile of output channels x samples:
  *     out[r][j] = partial[r][j] + sum over s of w[s*w_step + r] * x[offset[s] + j]  (+ bias[r])     j < columns
- * partial and bias may be NULL. x may be read up to the next multiple of the vector length. With `stream`, whole vectors
+ * partial and bias may be NULL; without partial it is 0, so that a sum is never -0 and terms that are +-0 leave no trace.
+ * x may be read up to the next multiple of the vector length. With `stream`, whole vectors
  * of out are written past the caches: out and out_step must be multiples of the vector. */
 typedef struct tapconv_tile {
     const void *x;
@@ -43,6 +44,7 @@ typedef void (*tapconv_tile_kernel)(const tapconv_tile *tile);
 typedef struct tapconv_thin {
     tapconv_tile tile;
     int64_t kernel_size;
+    int64_t first_tap, end_tap; /* the taps to take of each channel; the others would add +-0 */
     int64_t block_step;
 } tapconv_thin;
 

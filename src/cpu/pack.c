@@ -4,8 +4,10 @@
 #include "convert.h"
 #include "cpu/cpu.h"
 
-/* thin kernels and tails may read a block's width past the end. */
-#define SLACK TAPCONV_BLOCK
+#include <math.h>
+
+/* After the weights: what kernels may read past the end, and a flag that says whether all weights are finite. */
+#define SLACK (2 * TAPCONV_BLOCK)
 
 size_t tapconv_packed_elements(const tapconv_shape *shape)
 {
@@ -27,6 +29,7 @@ void tapconv_pack(const tapconv_cpu_plan *plan, const void *w, void *packed)
     const tapconv_shape *s = &plan->shape;
     const int64_t terms = s->sum_length;
     int64_t at = 0;
+    int finite = 1;
     for (int64_t group = 0; group < s->p.groups; group++)
         for (int64_t block = 0; block < s->group_out; block += TAPCONV_BLOCK) {
             const int64_t rows = tapconv_min(TAPCONV_BLOCK, s->group_out - block);
@@ -34,6 +37,7 @@ void tapconv_pack(const tapconv_cpu_plan *plan, const void *w, void *packed)
             for (int64_t term = 0; term < terms; term++)
                 for (int64_t r = 0; r < rows; r++, at++) {
                     const double value = tapconv_get(w, s->p.type, first + r * terms + term);
+                    finite &= isfinite(value) != 0;
                     if (plan->real->bytes == 8)
                         ((double *)packed)[at] = value;
                     else
@@ -41,11 +45,18 @@ void tapconv_pack(const tapconv_cpu_plan *plan, const void *w, void *packed)
                 }
         }
     for (int64_t i = 0; i < SLACK; i++, at++) {
+        const int flag = i == SLACK - 1 && finite;
         if (plan->real->bytes == 8)
-            ((double *)packed)[at] = 0;
+            ((double *)packed)[at] = flag;
         else
-            ((float *)packed)[at] = 0;
+            ((float *)packed)[at] = (float)flag;
     }
+}
+
+int tapconv_packed_finite(const tapconv_cpu_plan *plan, const void *packed)
+{
+    const int64_t at = plan->shape.w_elements + SLACK - 1;
+    return plan->real->bytes == 8 ? ((const double *)packed)[at] != 0 : ((const float *)packed)[at] != 0;
 }
 
 const void *tapconv_packed_channel(const tapconv_cpu_plan *plan, const void *packed, int64_t channel, int64_t *step)

@@ -6,32 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint32_t isas[] = {TAPCONV_ISA_SCALAR, TAPCONV_ISA_NEON, TAPCONV_ISA_AVX2, TAPCONV_ISA_AVX512};
-enum { ISAS = sizeof isas / sizeof isas[0] };
-
-/* All of y, as it lies. */
-static check_lattice all_of(const tapconv_shape *s)
-{
-    return (check_lattice){.type = s->p.type, .rows = 1, .count = s->y_elements, .step = 1};
-}
-
-static void expect_same(const layer *l, const layer_call *call, const check_buffer *want)
-{
-    const check_lattice all = all_of(&l->shape);
-    check_buffer y;
-    if (layer_run(l, call, &y)) check_same_values(&y, &all, want->data);
-    check_buffer_free(&y);
-}
-
-static void check_families(const layer *l, uint32_t isa, const check_buffer *want)
-{
-    const char *name;
-    for (int i = 0; (name = tapconv_kernel_name(i)); i++) {
-        const layer_call call = {.isa = isa, .kernel = name, .threads = (int)check_between(1, 3)};
-        expect_same(l, &call, want);
-    }
-}
-
 /* A layer with some of another's arrays. */
 static layer share(const layer *l, const tapconv_problem *p)
 {
@@ -53,7 +27,7 @@ static void check_item(const layer *l, uint32_t isa, const check_buffer *want)
     memcpy(one.x.data, l->x.data + item * x_item * size, one.x.bytes);
     const check_buffer part = {.data = want->data + item * y_item * size, .bytes = (size_t)(y_item * size)};
     const layer_call call = {.isa = isa, .threads = (int)check_between(1, 3)};
-    expect_same(&one, &call, &part);
+    layer_expect_same(&one, &call, &part);
     check_buffer_free(&one.x);
 }
 
@@ -94,29 +68,21 @@ static void check_beginning(const layer *l, uint32_t isa, const check_buffer *wa
     check_buffer same = check_buffer_make((size_t)part.shape.y_elements * size, 0);
     copy_part(&p, p.out_channels, want->data, l->shape.out_length, same.data, out_length, common);
     const layer_call call = {.isa = isa, .threads = (int)check_between(1, 3)};
-    expect_same(&part, &call, &same);
+    layer_expect_same(&part, &call, &same);
     check_buffer_free(&same);
     check_buffer_free(&part.x);
+}
+
+static void check_parts(const layer *l, uint32_t isa, const check_buffer *y)
+{
+    check_item(l, isa, y);
+    check_beginning(l, isa, y);
 }
 
 static void check_layer(const tapconv_problem *p, int integers)
 {
     layer l = layer_make(p, integers);
-    layer_truth truth = layer_truth_make(&l);
-    const check_lattice all = all_of(&l.shape);
-    for (int i = 0; i < ISAS; i++) {
-        if (!(tapconv_cpu_features() & isas[i])) continue;
-        const layer_call call = {.isa = isas[i], .threads = 1};
-        check_buffer y;
-        if (layer_run(&l, &call, &y)) {
-            check_values(&y, &all, truth.value, truth.tolerance);
-            check_families(&l, isas[i], &y);
-            check_item(&l, isas[i], &y);
-            check_beginning(&l, isas[i], &y);
-        }
-        check_buffer_free(&y);
-    }
-    layer_truth_free(&truth);
+    layer_check(&l, check_parts);
     layer_free(&l);
 }
 

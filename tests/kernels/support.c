@@ -96,7 +96,7 @@ void check_set_special(void *array, tapconv_type type, int64_t index)
     const uint64_t all = ((uint64_t)1 << fraction_bits) - 1, infinity = ((uint64_t)1 << (bits - 1)) - 1 - all;
     const uint64_t magnitudes[] = {
         infinity,
-        infinity | ((uint64_t)1 << (fraction_bits - 1)) | (fraction & all), /* a quiet NaN */
+        infinity | ((uint64_t)1 << (fraction_bits - 1)) | (fraction & all >> 3), /* a quiet NaN, and no poison */
         0,
         1 + (fraction & all) % all, /* subnormal */
         infinity - 1,               /* the largest */

@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) void emit_rows(const tapconv_emit *
             row.mean_low = (float)(emit->mean - (double)row.mean_high);
             row.scale = (float)emit->scale[r], row.shift = (float)emit->shift[r];
             /* float32 steps could overflow, or a subnormal scale lose digits: such rows are normalised in float64. */
-            wide = !(fabs(emit->mean) < 1e37 && fabs(emit->scale[r]) < 1e37 &&
+            wide = !(fabs(emit->mean) < 1e31 && fabs(emit->scale[r]) < 1e37 &&
                      (fabs(emit->scale[r]) > 1e-37 || emit->scale[r] == 0));
         }
         char *dst = (char *)emit->dst + (size_t)(r * emit->dst_row) * size;

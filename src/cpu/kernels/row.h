@@ -29,6 +29,7 @@ static inline __attribute__((always_inline)) void NAME(row_body)(const tapconv_t
             sum = VOP(fma)(weight[k], VOP(shift)(low[k], high, index[k]), sum);
             low[k] = high;
         }
+        sum = VOP(add)(VOP(zero)(), sum);
         if (has_bias) sum = VOP(add)(sum, bias);
         if (i + LANES > columns)
             VOP(store_part)(out + i, sum, columns - i);

@@ -7,15 +7,16 @@ static inline __attribute__((always_inline)) void NAME(thin_body)(const tapconv_
 {
     const tapconv_tile *const tile = &thin->tile;
     const REAL *const x = tile->x;
-    const REAL *w = tile->w;
-    const int64_t block_step = thin->block_step;
+    const REAL *const w = tile->w;
+    const int64_t block_step = thin->block_step, taps = thin->kernel_size;
+    const int some = thin->end_tap - thin->first_tap < taps;
     V8 total[8][8];
 #pragma GCC unroll 8
     for (int b = 0; b < blocks; b++)
 #pragma GCC unroll 8
         for (int j = 0; j < columns; j++) {
             REAL lane[8];
-            total[b][j] = V8OP(set1)((REAL)-0.0); /* adding to -0 gives the other operand, its sign included */
+            total[b][j] = V8OP(zero)();
             if (!tile->partial) continue;
             const REAL *const partial = (const REAL *)tile->partial + b * 8 * tile->partial_step + j;
             for (int r = 0; r < 8; r++) lane[r] = partial[r * tile->partial_step];
@@ -29,19 +30,28 @@ static inline __attribute__((always_inline)) void NAME(thin_body)(const tapconv_
 #pragma GCC unroll 8
             for (int j = 0; j < columns; j++) sum[b][j] = V8OP(zero)();
 
-        end = tapconv_slab_end(thin->kernel_size, from, tile->steps);
-        for (int64_t s = from; s < end; s++) {
-            const REAL *const at = x + tile->offset[s];
-            V8 sample[8];
-#pragma GCC unroll 8
-            for (int j = 0; j < columns; j++) sample[j] = V8OP(set1)(at[j]);
-#pragma GCC unroll 8
-            for (int b = 0; b < blocks; b++) {
-                const V8 weight = V8OP(load)(w + b * block_step);
-#pragma GCC unroll 8
-                for (int j = 0; j < columns; j++) sum[b][j] = V8OP(fma)(weight, sample[j], sum[b][j]);
+        end = tapconv_slab_end(taps, from, tile->steps);
+        for (int64_t run = from, run_end; run < end; run = run_end) {
+            int64_t first = run, stop = run_end = end;
+            if (some) { /* the wanted taps of one channel */
+                const int64_t channel = run - run % taps;
+                if (channel + taps < end) run_end = channel + taps;
+                if (channel + thin->first_tap > first) first = channel + thin->first_tap;
+                stop = channel + thin->end_tap < run_end ? channel + thin->end_tap : run_end;
             }
-            w += TAPCONV_BLOCK;
+            for (int64_t s = first; s < stop; s++) {
+                const REAL *const at = x + tile->offset[s], *const weights = w + s * TAPCONV_BLOCK;
+                V8 sample[8];
+#pragma GCC unroll 8
+                for (int j = 0; j < columns; j++) sample[j] = V8OP(set1)(at[j]);
+#pragma GCC unroll 8
+                for (int b = 0; b < blocks; b++) {
+                    const V8 weight = V8OP(load)(weights + b * block_step);
+                    if (some) __builtin_prefetch(weights + b * block_step + 4 * taps * TAPCONV_BLOCK); /* jumps: see ahead.h */
+#pragma GCC unroll 8
+                    for (int j = 0; j < columns; j++) sum[b][j] = V8OP(fma)(weight, sample[j], sum[b][j]);
+                }
+            }
         }
 #pragma GCC unroll 8
         for (int b = 0; b < blocks; b++)

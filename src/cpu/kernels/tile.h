@@ -57,6 +57,12 @@ static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_
 #pragma GCC unroll 12
             for (int v = 0; v < vectors; v++)
                 sum[r][v] = VOP(add)(VOP(load)(partial + r * tile->partial_step + v * LANES), sum[r][v]);
+    } else {
+        const V zero = VOP(zero)();
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 12
+            for (int v = 0; v < vectors; v++) sum[r][v] = VOP(add)(zero, sum[r][v]);
     }
     if (bias) {
 #pragma GCC unroll 8
