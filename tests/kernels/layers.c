@@ -166,14 +166,15 @@ static void carry_through_norm(const layer *l, const double *conv, double *toler
     const double count = (double)s->norm_size * (double)s->out_length;
     for (int64_t pair = 0; pair < s->p.batch * s->p.norm_groups; pair++) {
         const int64_t item = pair / s->p.norm_groups, first = pair % s->p.norm_groups * s->norm_size;
-        double sum = 0, squares = 0, most = 0;
+        double sum = 0, magnitudes = 0, squares = 0, most = 0;
 #define EACH_OF_GROUP                                                                                                  \
     for (int64_t c = first; c < first + s->norm_size; c++)                                                             \
         for (int64_t t = 0, at; t < s->out_length && (at = place(s, item, c, t), 1); t++)
-        EACH_OF_GROUP sum += conv[at], most = fmax(most, tolerance[at]);
+        EACH_OF_GROUP sum += conv[at], magnitudes += fabs(conv[at]), most = fmax(most, tolerance[at]);
         const double mean = sum / count;
         EACH_OF_GROUP squares += (conv[at] - mean) * (conv[at] - mean);
-        most += fabs(mean) * eps * eps; /* statistics are in float64 */
+        /* Statistics are in float64; so are the oracle's, whose sums are plain. */
+        most += magnitudes * 0x1p-53;
         const double spread = sqrt(squares / count + s->p.norm_eps), least = spread - most;
         EACH_OF_GROUP
         {
