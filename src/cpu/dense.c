@@ -57,6 +57,18 @@ static int64_t chunk_terms_for(const tapconv_cpu_plan *plan, double channel_byte
     return tapconv_min(taps, tapconv_max(slabs, 1) * TAPCONV_SLAB);
 }
 
+/* Where the samples of each term of a chunk lie among the staged rows. */
+static void fill_offsets(const tapconv_cpu_plan *plan, int32_t *offset, int64_t terms)
+{
+    const int64_t taps = plan->shape.p.kernel_size;
+    for (int64_t place = 0; place < terms; place++) {
+        const int64_t term = tapconv_slab_term(taps, place, terms);
+        offset[place] = (int32_t)(plan->panel ? term * plan->row
+                                              : term / taps * plan->phases * plan->row +
+                                                    tapconv_phase_offset(plan, term % taps));
+    }
+}
+
 static int layout(tapconv_cpu_plan *plan, int panel)
 {
     const tapconv_shape *s = &plan->shape;
@@ -101,12 +113,13 @@ static int layout(tapconv_cpu_plan *plan, int panel)
     if (plan->acc_rows > INT32_MAX / plan->acc_row) return 0;
     plan->thread_bytes = (size_t)((plan->stage_elements + plan->line + plan->acc_rows * plan->acc_row) * bytes) + 3 * 64;
 
-    plan->offset = malloc((size_t)plan->chunk_terms * sizeof plan->offset[0]);
+    /* One table for whole chunks, one for a last chunk whose last slab may have fewer channels. */
+    if (taps <= TAPCONV_SLAB && plan->chunk_terms < s->sum_length)
+        plan->last_chunk = s->sum_length - (s->sum_length - 1) / plan->chunk_terms * plan->chunk_terms;
+    plan->offset = malloc((size_t)(plan->chunk_terms + plan->last_chunk) * sizeof plan->offset[0]);
     if (!plan->offset) return -1;
-    for (int64_t term = 0; term < plan->chunk_terms; term++)
-        plan->offset[term] = (int32_t)(panel ? term * plan->row
-                                             : term / taps * plan->phases * plan->row +
-                                                   tapconv_phase_offset(plan, term % taps));
+    fill_offsets(plan, plan->offset, plan->chunk_terms);
+    fill_offsets(plan, plan->offset + plan->chunk_terms, plan->last_chunk);
     return 1;
 }
 
@@ -205,14 +218,37 @@ static tapconv_ahead input_ahead(const tapconv_job *job, const tapconv_dense_uni
     return tapconv_read_ahead(x, (stop - start) * size, p->length * size, tapconv_ceil_div(end, taps) - first / taps, calls);
 }
 
+/* What the kernels of a unit have in common for one chunk. */
+typedef struct chunk {
+    int64_t first, end;          /* its terms */
+    const int32_t *offset;       /* of each */
+    int64_t first_tap, end_tap;  /* taps to take; the others meet only padding */
+} chunk;
+
+/* Taps that meet a sample of the input in any column of the unit, [*first, *end); all, if a weight is not finite, because
+ * then 0 times it is NaN. */
+static void taps_in_reach(const tapconv_job *job, const tapconv_dense_unit *u, int64_t *first, int64_t *end)
+{
+    const tapconv_problem *p = &job->plan->shape.p;
+    const int64_t start = u->time * p->stride - p->padding_left, last = start + (u->length - 1) * p->stride;
+    *first = 0, *end = p->kernel_size;
+    if (!tapconv_packed_finite(job->plan, job->arrays->packed_weights)) return;
+    /* Tap k reads samples start + k*D to last + k*D. */
+    if (last < 0) *first = tapconv_min(*end, tapconv_ceil_div(-last, p->dilation));
+    if (start + (*end - 1) * p->dilation >= p->length)
+        *end = start >= p->length ? 0 : tapconv_min(*end, (p->length - 1 - start) / p->dilation + 1);
+    if (*end < *first) *end = *first;
+}
+
 /* The sums of `rows` output channels from `channel` on over one chunk, for all columns of the unit; partial sums are in
  * acc. After the last chunk they are in acc still, or at their destination if the plan is direct. */
 static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u, int64_t channel, int64_t rows,
-                     int64_t first, int64_t end, const tapconv_dense_scratch *s, char *acc, tapconv_ahead *input)
+                     const chunk *c, const tapconv_dense_scratch *s, char *acc, tapconv_ahead *input)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const tapconv_real_kernels *real = plan->real;
     const int64_t bytes = real->bytes, lanes = real->lanes, taps = plan->shape.p.kernel_size;
+    const int64_t first = c->first, end = c->end;
     const int last_chunk = end == plan->shape.sum_length;
     const int direct = plan->direct && plan->tile_items == 1;
     int64_t w_step;
@@ -225,6 +261,7 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_de
     const int64_t vectors = tapconv_ceil_div(u->columns - start, lanes), pieces = heads + tapconv_ceil_div(vectors, most);
     /* Weights that do not stay in L2 are fetched two slabs ahead, on the first pass: then those of the next rows. */
     const int fetch = (u->end - u->first) * plan->shape.sum_length * bytes > TAPCONV_WEIGHTS_IN_L2;
+    const int some = c->end_tap - c->first_tap < taps;
     int64_t next_step;
     const char *const next_rows = tapconv_packed_channel(plan, job->arrays->packed_weights,
                                                          tapconv_min(channel + rows, u->end - 1), &next_step);
@@ -243,11 +280,13 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_de
         for (int64_t term = first; term < end;) {
             const int64_t slab_end = tapconv_slab_end(taps, term, end);
             tile.x = s->stage + from * bytes;
-            tile.offset = plan->offset + (term - first);
-            tile.w = w + term * w_step * bytes;
-            tile.steps = slab_end - term;
+            int64_t skip = 0, stop = slab_end - term;
+            if (some) tapconv_slab_taps(taps, term, slab_end, c->first_tap, c->end_tap, &skip, &stop);
+            tile.offset = c->offset + (term - first) + skip;
+            tile.w = w + (term + skip) * w_step * bytes;
+            tile.steps = stop - skip;
             tile.next_w = NULL;
-            if (fetch && piece == 0) {
+            if (fetch && piece == 0 && !some) {
                 const int64_t then = slab_end + (slab_end - term);
                 tile.next_w = then < end ? w + then * w_step * bytes : next_rows + (first + then - end) * next_step * bytes;
             }
@@ -265,24 +304,9 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_de
     }
 }
 
-/* Taps that meet a sample of the input in any column of the unit, [*first, *end); all, if a weight is not finite, because
- * then 0 times it is NaN. */
-static void taps_in_reach(const tapconv_job *job, const tapconv_dense_unit *u, int64_t *first, int64_t *end)
-{
-    const tapconv_problem *p = &job->plan->shape.p;
-    const int64_t start = u->time * p->stride - p->padding_left, last = start + (u->length - 1) * p->stride;
-    *first = 0, *end = p->kernel_size;
-    if (!tapconv_packed_finite(job->plan, job->arrays->packed_weights)) return;
-    /* Tap k reads samples start + k*D to last + k*D. */
-    if (last < 0) *first = tapconv_min(*end, tapconv_ceil_div(-last, p->dilation));
-    if (start + (*end - 1) * p->dilation >= p->length)
-        *end = start >= p->length ? 0 : tapconv_min(*end, (p->length - 1 - start) / p->dilation + 1);
-    if (*end < *first) *end = *first;
-}
-
 /* The same for whole blocks by the thin kernels. */
 static void sum_blocks(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u, int64_t channel, int64_t blocks,
-                       int64_t first, int64_t end, const tapconv_dense_scratch *s, char *acc)
+                       const chunk *c, const tapconv_dense_scratch *s, char *acc)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const int64_t bytes = plan->real->bytes, terms = plan->shape.sum_length;
@@ -290,19 +314,20 @@ static void sum_blocks(const tapconv_job *job, tapconv_span span, const tapconv_
     const char *const w = tapconv_packed_channel(plan, job->arrays->packed_weights, channel, &w_step);
     tapconv_thin thin = {
         .tile = {.x = s->stage,
-                 .offset = plan->offset,
-                 .w = w + first * w_step * bytes,
-                 .steps = end - first,
-                 .partial = first > 0 ? acc : NULL,
+                 .offset = c->offset,
+                 .w = w + c->first * w_step * bytes,
+                 .steps = c->end - c->first,
+                 .partial = c->first > 0 ? acc : NULL,
                  .partial_step = plan->acc_row,
                  .out = acc,
                  .out_step = plan->acc_row,
                  .columns = u->columns},
         .kernel_size = plan->shape.p.kernel_size,
         .block_step = terms * TAPCONV_BLOCK,
+        .first_tap = c->first_tap,
+        .end_tap = c->end_tap,
     };
-    taps_in_reach(job, u, &thin.first_tap, &thin.end_tap);
-    if (plan->direct && plan->tile_items == 1 && end == terms) {
+    if (plan->direct && plan->tile_items == 1 && c->end == terms) {
         thin.tile.out = tapconv_conv_at(job, span, u->item, channel, u->time);
         thin.tile.out_step = plan->shape.out_length;
         thin.tile.bias = job->bias ? (const char *)job->bias + channel * bytes : NULL;
@@ -338,6 +363,9 @@ static void compute_unit(const tapconv_job *job, tapconv_span span, const tapcon
         if (plan->chunk_terms < shape->p.kernel_size)
             end = tapconv_min(end, (first / shape->p.kernel_size + 1) * shape->p.kernel_size);
         if (!staged || several) tapconv_dense_stage(job, u, first, end, s);
+        const int tail = end == terms && plan->last_chunk > 0;
+        chunk c = {.first = first, .end = end, .offset = plan->offset + (tail ? plan->chunk_terms : 0)};
+        taps_in_reach(job, u, &c.first_tap, &c.end_tap);
         const tapconv_dense_unit *const then = end < terms ? u : next;
         const int64_t rows_each = tapconv_min(plan->real->rows, shape->group_out);
         const int64_t calls = calls_for(plan, u, rows_each, first, end) * tapconv_ceil_div(u->end - u->first, rows_each);
@@ -352,10 +380,10 @@ static void compute_unit(const tapconv_job *job, tapconv_span span, const tapcon
             if (u->columns <= plan->real->thin_columns && in_block == 0 && left >= TAPCONV_BLOCK) {
                 const int64_t blocks = left >= many * TAPCONV_BLOCK ? many : 1;
                 rows = blocks * TAPCONV_BLOCK;
-                sum_blocks(job, span, u, channel, blocks, first, end, s, acc);
+                sum_blocks(job, span, u, channel, blocks, &c, s, acc);
             } else {
                 rows = tapconv_min(tapconv_min(left, TAPCONV_BLOCK - in_block), plan->real->rows);
-                sum_rows(job, span, u, channel, rows, first, end, s, acc, &input);
+                sum_rows(job, span, u, channel, rows, &c, s, acc, &input);
             }
             if (!direct && end == terms) emit_rows(job, span, u, channel, rows, acc);
         }

@@ -1,8 +1,9 @@
-/* Packed weights: [group][block of up to 8 output channels][term][channel of the block], in the real type, rounded to the
- * math mode; a last block of fewer channels is that much narrower. The layout knows the layer only, so one packed buffer
- * serves every kernel and instruction set. */
+/* Packed weights: [group][block of up to 8 output channels][term][channel of the block], terms in the order of slabs.h, in
+ * the real type, rounded to the math mode; a last block of fewer channels is that much narrower. The layout knows the
+ * layer only, so one packed buffer serves every kernel and instruction set. */
 #include "convert.h"
 #include "cpu/cpu.h"
+#include "cpu/slabs.h"
 
 #include <math.h>
 
@@ -34,15 +35,17 @@ void tapconv_pack(const tapconv_cpu_plan *plan, const void *w, void *packed)
         for (int64_t block = 0; block < s->group_out; block += TAPCONV_BLOCK) {
             const int64_t rows = tapconv_min(TAPCONV_BLOCK, s->group_out - block);
             const int64_t first = (group * s->group_out + block) * terms;
-            for (int64_t term = 0; term < terms; term++)
+            for (int64_t term = 0; term < terms; term++) {
+                const int64_t source = tapconv_slab_term(s->p.kernel_size, term, terms);
                 for (int64_t r = 0; r < rows; r++, at++) {
-                    const double value = tapconv_get(w, s->p.type, first + r * terms + term);
+                    const double value = tapconv_get(w, s->p.type, first + r * terms + source);
                     finite &= isfinite(value) != 0;
                     if (plan->real->bytes == 8)
                         ((double *)packed)[at] = value;
                     else
                         ((float *)packed)[at] = round_operand((float)value, s->p.math);
                 }
+            }
         }
     for (int64_t i = 0; i < SLACK; i++, at++) {
         const int flag = i == SLACK - 1 && finite;

@@ -31,26 +31,20 @@ static inline __attribute__((always_inline)) void NAME(thin_body)(const tapconv_
             for (int j = 0; j < columns; j++) sum[b][j] = V8OP(zero)();
 
         end = tapconv_slab_end(taps, from, tile->steps);
-        for (int64_t run = from, run_end; run < end; run = run_end) {
-            int64_t first = run, stop = run_end = end;
-            if (some) { /* the wanted taps of one channel */
-                const int64_t channel = run - run % taps;
-                if (channel + taps < end) run_end = channel + taps;
-                if (channel + thin->first_tap > first) first = channel + thin->first_tap;
-                stop = channel + thin->end_tap < run_end ? channel + thin->end_tap : run_end;
-            }
-            for (int64_t s = first; s < stop; s++) {
-                const REAL *const at = x + tile->offset[s], *const weights = w + s * TAPCONV_BLOCK;
-                V8 sample[8];
+        int64_t skip = 0, stop = end - from;
+        if (some) tapconv_slab_taps(taps, from, end, thin->first_tap, thin->end_tap, &skip, &stop);
+        for (int64_t s = from + skip; s < from + stop; s++) {
+            const REAL *const at = x + tile->offset[s], *const weights = w + s * TAPCONV_BLOCK;
+            V8 sample[8];
 #pragma GCC unroll 8
-                for (int j = 0; j < columns; j++) sample[j] = V8OP(set1)(at[j]);
+            for (int j = 0; j < columns; j++) sample[j] = V8OP(set1)(at[j]);
 #pragma GCC unroll 8
-                for (int b = 0; b < blocks; b++) {
-                    const V8 weight = V8OP(load)(weights + b * block_step);
-                    if (some) __builtin_prefetch(weights + b * block_step + 4 * taps * TAPCONV_BLOCK); /* jumps: see ahead.h */
+            for (int b = 0; b < blocks; b++) {
+                const V8 weight = V8OP(load)(weights + b * block_step);
+                /* A slab on, where leaving out taps makes jumps that the hardware's prefetchers do not follow. */
+                if (some) __builtin_prefetch(weights + b * block_step + TAPCONV_SLAB * TAPCONV_BLOCK);
 #pragma GCC unroll 8
-                    for (int j = 0; j < columns; j++) sum[b][j] = V8OP(fma)(weight, sample[j], sum[b][j]);
-                }
+                for (int j = 0; j < columns; j++) sum[b][j] = V8OP(fma)(weight, sample[j], sum[b][j]);
             }
         }
 #pragma GCC unroll 8
