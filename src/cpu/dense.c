@@ -190,6 +190,7 @@ static tapconv_dense_unit unit_at(const tapconv_cpu_plan *plan, tapconv_span spa
 static int64_t most_vectors(const tapconv_real_kernels *real, int64_t rows)
 {
     int64_t most = TAPCONV_MOST_VECTORS;
+    if (rows > TAPCONV_BLOCK) return 1; /* pair */
     while (!real->tile[rows - 1][most - 1]) most--;
     return most;
 }
@@ -271,12 +272,14 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_de
         const int64_t to = at < 0 ? start : start + vectors * (at + 1) / parts * lanes;
         tapconv_tile tile = {
             .w_step = w_step,
+            .second_block = plan->shape.sum_length * TAPCONV_BLOCK,
             .partial_step = plan->acc_row,
             .out = acc + from * bytes,
             .out_step = plan->acc_row,
             .columns = tapconv_min(to, u->columns) - from,
         };
-        const tapconv_tile_kernel kernel = real->tile[rows - 1][tapconv_ceil_div(to - from, lanes) - 1];
+        const tapconv_tile_kernel kernel =
+            rows > TAPCONV_BLOCK ? real->pair : real->tile[rows - 1][tapconv_ceil_div(to - from, lanes) - 1];
         for (int64_t term = first; term < end;) {
             const int64_t slab_end = tapconv_slab_end(taps, term, end);
             tile.x = s->stage + from * bytes;
@@ -357,6 +360,7 @@ static void compute_unit(const tapconv_job *job, tapconv_span span, const tapcon
     const int several = plan->chunk_terms < terms;
     const int direct = plan->direct && plan->tile_items == 1;
     const int64_t many = tapconv_thin_blocks(u->columns);
+    const int narrow = u->columns <= plan->real->lanes && plan->real->pair;
     for (int64_t first = 0; first < terms;) {
         int64_t end = tapconv_min(terms, first + plan->chunk_terms);
         /* A chunk smaller than a channel ends where the channel does. */
@@ -383,6 +387,7 @@ static void compute_unit(const tapconv_job *job, tapconv_span span, const tapcon
                 sum_blocks(job, span, u, channel, blocks, &c, s, acc);
             } else {
                 rows = tapconv_min(tapconv_min(left, TAPCONV_BLOCK - in_block), plan->real->rows);
+                if (narrow && in_block == 0 && left >= 2 * TAPCONV_BLOCK) rows = 2 * TAPCONV_BLOCK;
                 sum_rows(job, span, u, channel, rows, &c, s, acc, &input);
             }
             if (!direct && end == terms) emit_rows(job, span, u, channel, rows, acc);

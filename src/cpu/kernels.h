@@ -26,6 +26,7 @@ typedef struct tapconv_tile {
     const void *w;
     const void *next_w; /* weights of as many steps that are wanted next, to be fetched; never read; NULL: none */
     int64_t w_step;
+    int64_t second_block; /* pair only: from the weights of rows 0 to 7 to those of rows 8 to 15 */
     int64_t steps;
     const void *partial;
     int64_t partial_step;
@@ -95,6 +96,8 @@ typedef struct tapconv_real_kernels {
     int thin_columns; /* most columns for which thin beats tile; 0 without thin */
     /* [rows - 1][vectors - 1]; NULL where the registers do not suffice. A row's last entry is its widest. */
     tapconv_tile_kernel tile[TAPCONV_BLOCK][TAPCONV_MOST_VECTORS];
+    /* Two whole blocks x one vector, for tiles so narrow that 8 chains of fma would wait; NULL where registers are few. */
+    tapconv_tile_kernel pair;
     /* [columns - 1][0: one block, 1: thin_blocks(columns)] */
     tapconv_thin_kernel thin[TAPCONV_MOST_THIN][2];
     /* [taps - 1]; NULL where tile is as good. Row 0 of a tile of any number of columns, in one slab without partial. x is

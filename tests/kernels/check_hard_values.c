@@ -1,6 +1,6 @@
-/* Values that break careless arithmetic, through every instruction set and kernel family: channels 1e-30..1e30 apart, one
- * huge sample in a quiet signal, a decay to silence, subnormals, large means before GroupNorm, constant groups, and NaN
- * and Inf, which arrive exactly where the formula puts them. */
+/* Values that break careless arithmetic, through every instruction set and kernel family: channels 1e-30..1e30 apart,
+ * one huge sample in a quiet signal, a decay to silence, subnormals, large means before GroupNorm, constant groups,
+ * and NaN and Inf, which arrive exactly where the formula puts them. */
 #include "layers.h"
 
 #include <math.h>
@@ -120,7 +120,8 @@ static void check_beta(const layer *l, uint32_t isa, const check_buffer *y)
     free(want);
 }
 
-/* Equal samples and equal weights: no padding, which would end the constancy. beta is the result, exactly, whatever eps. */
+/* Equal samples and equal weights: no padding, which would end the constancy. beta is the result, exactly, whatever
+ * eps. */
 static void check_constant_groups(void)
 {
     tapconv_problem p = layer_random_problem(1e5);

@@ -114,7 +114,7 @@ int layer_run(const layer *l, const layer_call *call, check_buffer *y)
     return 1;
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- truth */
+/* ------------------------------------------------------------------------------------------------------------ truth */
 /* An operand as the math mode uses it. */
 static double rounded_operand(double value, const tapconv_problem *p)
 {
@@ -158,8 +158,8 @@ static int64_t place(const tapconv_shape *s, int64_t item, int64_t channel, int6
     return base + (s->p.layout == TAPCONV_NCL ? channel * s->out_length + time : time * s->p.out_channels + channel);
 }
 
-/* Turns the error of a convolution, element by element, into that of its normalised values. A mean is off by no more than
- * the largest error, a spread by no more than the root of the mean square of errors. */
+/* Turns the error of a convolution, element by element, into that of its normalised values. A mean is off by no more
+ * than the largest error, a spread by no more than the root of the mean square of errors. */
 static void carry_through_norm(const layer *l, const double *conv, double *tolerance, double eps)
 {
     const tapconv_shape *s = &l->shape;
@@ -242,7 +242,7 @@ void layer_truth_free(layer_truth *truth)
     free(truth->tolerance);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- everywhere */
+/* ------------------------------------------------------------------------------------------------------- everywhere */
 check_lattice layer_all(const layer *l)
 {
     return (check_lattice){.type = l->shape.p.type, .rows = 1, .count = l->shape.y_elements, .step = 1};
@@ -278,7 +278,7 @@ void layer_check(const layer *l, void (*also)(const layer *l, uint32_t isa, cons
     layer_truth_free(&truth);
 }
 
-/* --------------------------------------------------------------------------------------------------------------- random */
+/* ----------------------------------------------------------------------------------------------------------- random */
 static int64_t pick_channels(void)
 {
     static const int64_t ugly[] = {1, 1, 2, 3, 5, 7, 8, 13, 16, 31, 67, 97, 131};

@@ -42,7 +42,8 @@ void layer_truth_free(layer_truth *truth);
 check_lattice layer_all(const layer *l);
 /* Runs the layer, where the family takes it, and compares the bits. */
 void layer_expect_same(const layer *l, const layer_call *call, const check_buffer *want);
-/* Every instruction set against the truth; every family and 1 to 3 threads for the same bits; then what else is wanted. */
+/* Every instruction set against the truth; every family and 1 to 3 threads for the same bits; then what else is
+ * wanted. */
 void layer_check(const layer *l, void (*also)(const layer *l, uint32_t isa, const check_buffer *y));
 
 /* A random problem of at most about `work` multiplications. */

@@ -40,7 +40,7 @@ double slot_fma(const slots *s, double a, double b, double c);
 /* a + b in the real type. */
 double slot_add(const slots *s, double a, double b);
 
-/* ------------------------------------------------------------------------------------------------------- sums of products */
+/* ------------------------------------------------------------------------------------------------- sums of products */
 /* What a tile computes, for one output: its terms in order, cut into slabs. */
 typedef struct slot_sum {
     double exact, size; /* in long double, rounded; sum of magnitudes */

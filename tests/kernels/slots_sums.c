@@ -1,5 +1,5 @@
-/* The slots that sum products: tile, thin, row. Each is compared with the exact sum within its bound, and bit for bit with
- * the canonical order; small integers are exact in any order. */
+/* The slots that sum products: tile, thin, row. Each is compared with the exact sum within its bound, and bit for bit
+ * with the canonical order; small integers are exact in any order. */
 #include "slots.h"
 
 #include "cpu/slabs.h"

@@ -46,7 +46,7 @@ int check_fail(const char *format, ...)
     return 0;
 }
 
-/* --------------------------------------------------------------------------------------------------------------- random */
+/* ----------------------------------------------------------------------------------------------------------- random */
 static uint64_t state;
 
 void check_seed(uint64_t seed)
@@ -115,7 +115,7 @@ void check_set_special(void *array, tapconv_type type, int64_t index)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------------------- buffers */
+/* ---------------------------------------------------------------------------------------------------------- buffers */
 /* Odd bytes are 0xff and even ones 0xf1 or more: a NaN in every type, wherever an element of it may begin. */
 static unsigned char poison_at(int64_t offset)
 {
@@ -173,7 +173,7 @@ uint64_t check_hash(const void *data, size_t bytes)
     return hash;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- comparisons */
+/* ------------------------------------------------------------------------------------------------------ comparisons */
 int check_close(double got, double want, double tolerance)
 {
     if (isnan(want)) return isnan(got);
@@ -242,7 +242,7 @@ int check_same_values(const check_buffer *buffer, const check_lattice *l, const 
     return check_touched(buffer, l);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ self-test */
+/* -------------------------------------------------------------------------------------------------------- self-test */
 typedef enum fault {
     NO_FAULT,
     WRONG_ELEMENT,

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* --seed N and --rounds N; `rounds` is the default of the latter. Prints the seed, and runs the self-test of all that is
- * declared below. */
+/* --seed N and --rounds N; `rounds` is the default of the latter. Prints the seed, and runs the self-test of all that
+ * is declared below. */
 int64_t check_begin(int argc, char **argv, int64_t rounds);
 /* Prints the counts; the exit status: 1 after a failure, and where nothing was compared. */
 int check_end(void);
@@ -24,7 +24,7 @@ void check_passed(int64_t count);
 #define CHECK(ok) ((ok) ? (check_passed(1), 1) : check_fail("%s:%d: %s", __FILE__, __LINE__, #ok))
 int64_t check_failures(void);
 
-/* --------------------------------------------------------------------------------------------------------------- random */
+/* ----------------------------------------------------------------------------------------------------------- random */
 void check_seed(uint64_t seed);
 uint64_t check_bits(void);
 int64_t check_between(int64_t low, int64_t high); /* both included */
@@ -35,7 +35,7 @@ double check_small_integer(void);
 /* NaN, infinities, zeros of both signs, subnormals, the largest: one of them, as bits of the type. */
 void check_set_special(void *array, tapconv_type type, int64_t index);
 
-/* -------------------------------------------------------------------------------------------------------------- buffers */
+/* ---------------------------------------------------------------------------------------------------------- buffers */
 /* `bytes` at `data` between guards, all poisoned with NaNs (in every type) of different bits. */
 typedef struct check_buffer {
     char *data;
@@ -54,14 +54,14 @@ int check_untouched(const check_buffer *buffer, size_t at, size_t size);
 /* For inputs: equal before and after. */
 uint64_t check_hash(const void *data, size_t bytes);
 
-/* ---------------------------------------------------------------------------------------------------------- comparisons */
+/* ------------------------------------------------------------------------------------------------------ comparisons */
 /* NaN wants NaN, an infinity itself, anything else |got - want| <= tolerance. */
 int check_close(double got, double want, double tolerance);
 /* Equal as bits, except that NaNs may differ. */
 int check_same(const void *got, const void *want, tapconv_type type);
 
-/* rows x count elements of a buffer, [r*row + i*step]; all other elements must be untouched. Up to `slack` more elements of
- * each row may be written with anything. */
+/* rows x count elements of a buffer, [r*row + i*step]; all other elements must be untouched. Up to `slack` more
+ * elements of each row may be written with anything. */
 typedef struct check_lattice {
     tapconv_type type;
     int64_t rows, row, count, step, slack;

@@ -65,6 +65,9 @@ static inline vd f32_widen(const float *src) { return vd_from_f32(src); }
 #include "cpu/kernels/moments.h"
 #include "cpu/kernels/peak.h"
 ALL_TILES(TILE)
+#if SIMD_REGISTERS == 32
+TILE(16, 1)
+#endif
 #if VF_LANES > 1
 ALL_THIN(THIN)
 #endif
@@ -108,6 +111,9 @@ static inline vd f64_widen(const double *src) { return vd_load(src); }
 #include "cpu/kernels/moments.h"
 #include "cpu/kernels/peak.h"
 ALL_TILES(TILE)
+#if SIMD_REGISTERS == 32
+TILE(16, 1)
+#endif
 #if VF_LANES > 1
 ALL_THIN(THIN)
 #endif
@@ -129,6 +135,9 @@ static const tapconv_real_kernels f32_kernels = {
     .lanes = VF_LANES,
     .rows = SIMD_ROWS,
     .tile = {ALL_TILES(F32_TILE)},
+#if SIMD_REGISTERS == 32
+    .pair = f32_tile_16x1,
+#endif
 #if VF_LANES > 1
     .thin_columns = VF_LANES / 2,
     .thin = {ALL_THIN(F32_THIN)},
@@ -149,6 +158,9 @@ static const tapconv_real_kernels f64_kernels = {
     .lanes = VD_LANES,
     .rows = SIMD_ROWS,
     .tile = {ALL_TILES(F64_TILE)},
+#if SIMD_REGISTERS == 32
+    .pair = f64_tile_16x1,
+#endif
 #if VF_LANES > 1
     .thin_columns = VD_LANES / 2,
     .thin = {ALL_THIN(F64_THIN)},

@@ -14,13 +14,13 @@
 static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_tile *tile, const int rows,
                                                                   const int vectors)
 {
-    V sum[8][12];
+    V sum[16][12];
     const REAL *const x = tile->x;
-    const REAL *w = tile->w;
+    const REAL *w = tile->w, *second = rows > 8 ? w + tile->second_block - 8 : w;
     const int32_t *const offset = tile->offset;
     const int64_t w_step = tile->w_step, steps = tile->steps;
 
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 12
         for (int v = 0; v < vectors; v++) sum[r][v] = VOP(zero)();
@@ -30,15 +30,15 @@ static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_
         const REAL *const at = x + offset[s];                                                                          \
         V sample[12];                                                                                                  \
         _Pragma("GCC unroll 12") for (int v = 0; v < vectors; v++) sample[v] = VOP(load)(at + v * LANES);              \
-        _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)                                                         \
+        _Pragma("GCC unroll 16") for (int r = 0; r < rows; r++)                                                         \
         {                                                                                                              \
-            const V weight = VOP(set1)(w[r]);                                                                          \
+            const V weight = VOP(set1)(r < 8 ? w[r] : second[r]);                                                                       \
             _Pragma("GCC unroll 12") for (int v = 0; v < vectors; v++) sum[r][v] =                                     \
                 VOP(fma)(weight, sample[v], sum[r][v]);                                                                \
         }                                                                                                              \
-        w += w_step;                                                                                                   \
+        w += w_step, second += w_step;                                                                                 \
     }
-    if (rows == SIMD_ROWS && tile->next_w) { /* a loop of its own: the requests cost 1 % where they are not needed */
+    if (rows >= SIMD_ROWS && tile->next_w) { /* a loop of its own: the requests cost 1 % where they are not needed */
         const REAL *next_w = tile->next_w;
         for (int64_t s = 0; s < steps; s++) {
             __builtin_prefetch(next_w);
@@ -52,20 +52,20 @@ static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_
 
     const REAL *const partial = tile->partial, *const bias = tile->bias;
     if (partial) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int r = 0; r < rows; r++)
 #pragma GCC unroll 12
             for (int v = 0; v < vectors; v++)
                 sum[r][v] = VOP(add)(VOP(load)(partial + r * tile->partial_step + v * LANES), sum[r][v]);
     } else {
         const V zero = VOP(zero)();
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int r = 0; r < rows; r++)
 #pragma GCC unroll 12
             for (int v = 0; v < vectors; v++) sum[r][v] = VOP(add)(zero, sum[r][v]);
     }
     if (bias) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int r = 0; r < rows; r++) {
             const V b = VOP(set1)(bias[r]);
 #pragma GCC unroll 12
@@ -75,17 +75,17 @@ static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_
     REAL *const out = tile->out;
     const int64_t last = tile->columns - (int64_t)(vectors - 1) * LANES;
     if (last >= LANES && tile->stream) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int r = 0; r < rows; r++)
 #pragma GCC unroll 12
             for (int v = 0; v < vectors; v++) VOP(stream)(out + r * tile->out_step + v * LANES, sum[r][v]);
     } else if (last >= LANES) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int r = 0; r < rows; r++)
 #pragma GCC unroll 12
             for (int v = 0; v < vectors; v++) VOP(store)(out + r * tile->out_step + v * LANES, sum[r][v]);
     } else {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 12
             for (int v = 0; v < vectors - 1; v++) VOP(store)(out + r * tile->out_step + v * LANES, sum[r][v]);
