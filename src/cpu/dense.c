@@ -327,8 +327,9 @@ static void sum_blocks(const tapconv_job *job, tapconv_span span, const tapconv_
                  .columns = u->columns},
         .kernel_size = plan->shape.p.kernel_size,
         .block_step = terms * TAPCONV_BLOCK,
-        .first_tap = c->first_tap,
-        .end_tap = c->end_tap,
+        /* Counted from the chunk's first tap, where it begins within a channel. */
+        .first_tap = tapconv_max(c->first_tap - c->first % plan->shape.p.kernel_size, 0),
+        .end_tap = tapconv_max(c->end_tap - c->first % plan->shape.p.kernel_size, 0),
     };
     if (plan->direct && plan->tile_items == 1 && c->end == terms) {
         thin.tile.out = tapconv_conv_at(job, span, u->item, channel, u->time);

@@ -1,6 +1,17 @@
 /* Which instruction sets this build has and this machine runs. */
 #include "cpu/kernels.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* __builtin_cpu_supports does not know F16C in every compiler; AVX's state is saved by the system where AVX2 is usable. */
+static int has_f16c(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+#endif
+
 static const tapconv_isa *const built[] = {
 #if defined(__x86_64__)
     &tapconv_isa_avx512,
@@ -18,7 +29,7 @@ uint32_t tapconv_cpu_features(void)
     uint32_t features = TAPCONV_ISA_SCALAR;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
         features |= TAPCONV_ISA_AVX2;
     if ((features & TAPCONV_ISA_AVX2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))

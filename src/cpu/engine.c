@@ -31,6 +31,10 @@ static const tapconv_family *choose_family(const tapconv_shape *s, int64_t lanes
         *why = "short items lie side by side in a panel, so that register tiles are full";
         return &tapconv_dense_panel;
     }
+    if (s->out_length > lanes / 2 && s->out_length <= lanes) {
+        *why = "an item is one vector wide: in a panel its loads are aligned";
+        return &tapconv_dense_panel;
+    }
     const double columns = (double)tapconv_min(s->out_length, TAPCONV_TILE_COLUMNS);
     const double phases = (double)tapconv_min(p->stride, p->kernel_size);
     if (phases * (columns + reach) <= (double)p->kernel_size * columns * 1.25 + 1024) {

@@ -38,12 +38,12 @@ void tapconv_pack(const tapconv_cpu_plan *plan, const void *w, void *packed)
             for (int64_t term = 0; term < terms; term++) {
                 const int64_t source = tapconv_slab_term(s->p.kernel_size, term, terms);
                 for (int64_t r = 0; r < rows; r++, at++) {
-                    const double value = tapconv_get(w, s->p.type, first + r * terms + source);
-                    finite &= isfinite(value) != 0;
+                    double value = tapconv_get(w, s->p.type, first + r * terms + source);
                     if (plan->real->bytes == 8)
                         ((double *)packed)[at] = value;
                     else
-                        ((float *)packed)[at] = round_operand((float)value, s->p.math);
+                        value = ((float *)packed)[at] = round_operand((float)value, s->p.math);
+                    finite &= isfinite(value) != 0;
                 }
             }
         }
