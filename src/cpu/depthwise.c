@@ -157,6 +157,15 @@ static void compute_stretch(const tapconv_job *job, const row *r, int64_t from, 
     }
 }
 
+/* The input of the next stretch, of this row or the next, if there are `count` samples of it. */
+static const void *wanted_next(const tapconv_job *job, const row *r, int64_t time, int64_t count)
+{
+    const tapconv_cpu_plan *plan = job->plan;
+    const int64_t start = tapconv_max(x_index(plan, r->item, r->x_channel, time), 0);
+    if (start + count > plan->shape.x_elements) return NULL;
+    return (const char *)job->arrays->x + start * plan->real->bytes;
+}
+
 static void compute_row(const tapconv_job *job, tapconv_span span, int64_t flat, char *scratch)
 {
     const tapconv_cpu_plan *plan = job->plan;
@@ -180,7 +189,9 @@ static void compute_row(const tapconv_job *job, tapconv_span span, int64_t flat,
     for (int64_t from = 0, end; from < length; from = end) {
         end = tapconv_min(length, from + TAPCONV_DEPTHWISE_COLUMNS);
         compute_stretch(job, &r, from, end, acc, 0);
-        tapconv_emit_conv(job, span, r.item, r.channel, from, (tapconv_emit){.src = acc, .rows = 1, .count = end - from});
+        tapconv_emit emit = {.src = acc, .rows = 1, .count = end - from};
+        if (readable(plan)) emit.fetch = wanted_next(job, &r, end, end - from);
+        tapconv_emit_conv(job, span, r.item, r.channel, from, emit);
     }
 }
 

@@ -77,6 +77,7 @@ typedef struct tapconv_emit {
     const double *scale, *shift;
     tapconv_activation activation;
     int stream; /* dst will not be read soon: write past the caches */
+    const void *fetch; /* as many reals that are wanted next, to be requested on the way where dst is streamed, or NULL */
 } tapconv_emit;
 
 /* The mean and the sum of squared distances from it of rows x count values, by two looks. */

@@ -60,13 +60,20 @@ void tapconv_reference_conv(const tapconv_shape *shape, const tapconv_reference_
     for (int64_t t = 0; t < shape->out_length; t++) row[t] += bias;
 }
 
-/* (v - mean) / sqrt(variance + eps), with the variance by a second look at the values. A group without any spread gives
- * 0 even where eps is 0. */
+/* The mean, counted from a value near it: what the additions round is then small beside the mean. */
+static double mean_near(const double *values, int64_t count, double origin)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += values[i] - origin;
+    return origin + sum / (double)count;
+}
+
+/* (v - mean) / sqrt(variance + eps), with the variance by a second look at the values. Equal values have exactly their mean;
+ * a group without any spread gives 0 even where eps is 0. */
 static void normalise(double *values, int64_t count, double eps)
 {
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < count; i++) sum += values[i];
-    const double mean = sum / (double)count;
+    const double mean = mean_near(values, count, mean_near(values, count, values[0]));
+    double squares = 0;
     for (int64_t i = 0; i < count; i++) squares += (values[i] - mean) * (values[i] - mean);
     const double spread = sqrt(squares / (double)count + eps);
     for (int64_t i = 0; i < count; i++) values[i] = spread == 0 ? 0 : (values[i] - mean) / spread;

@@ -63,6 +63,22 @@ def test_reference(p, seed, style, data):
     assert np.array_equal(got, whole, equal_nan=True), f"group {group} of item {item}: {judging.text(p, None, arrays)}"
 
 
+@pytest.mark.parametrize("eps", [1e-5, 0.0])
+@pytest.mark.parametrize("value", [0.1, -1 / 3, 1e308, 1e-310])
+def test_reference_of_constant_groups(value, eps):
+    """Exactly beta, also where a mean from the plain sum would be rounded or overflow."""
+    for length in (3, 100):
+        p = tapconv.problem(
+            1, 2, 2, length, 1, groups=2, norm_groups=1, norm_eps=eps, norm_affine=1, type="f64", math="f64"
+        )
+        x, w = torch.full((1, 2, length), value, dtype=torch.float64), torch.ones(2, 1, 1, dtype=torch.float64)
+        gamma, beta = torch.tensor([2.0, -3.0]), torch.tensor([0.7, -11.0])
+        y = torch.empty(1, 2, length, dtype=torch.float64)
+        given = map(address, (x, w, None, gamma, beta, y))
+        tapconv.require(tapconv.library().tapconv_reference(ctypes.byref(p), *given))
+        assert torch.equal(y, beta.double()[None, :, None].expand(y.shape)), f"x {value}: {judging.text(p)}"
+
+
 def converted(values, destination):
     """A contiguous tensor through tapconv_convert."""
     source = next(name for name, kind in TORCH_TYPES.items() if kind == values.dtype)

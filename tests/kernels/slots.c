@@ -43,7 +43,7 @@ slot_sum slot_sum_of(const slots *s, const void *x, int64_t column, const int32_
         double chain = 0;
         end = taps ? tapconv_slab_end(taps->kernel_size, from, steps) : steps;
         for (int64_t i = from; i < end; i++) {
-            const int64_t tap = taps ? i % taps->kernel_size : 0;
+            const int64_t tap = taps ? slot_tap(taps, i, steps) : 0;
             if (taps && (tap < taps->first || tap >= taps->end)) continue;
             const double weight = tapconv_get(w, s->type, i * w_step),
                          sample = tapconv_get(x, s->type, offset[i] + column);

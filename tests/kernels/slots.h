@@ -3,6 +3,7 @@
 #define TAPCONV_TESTS_SLOTS_H
 
 #include "cpu/kernels.h"
+#include "cpu/slabs.h"
 #include "support.h"
 
 typedef struct slots {
@@ -51,6 +52,13 @@ typedef struct slot_sum {
 typedef struct slot_taps {
     int64_t kernel_size, first, end;
 } slot_taps;
+
+/* The tap that the canonical order has at a place of a sum; where taps are left out, the sum holds whole channels. */
+static inline int64_t slot_tap(const slot_taps *taps, int64_t place, int64_t steps)
+{
+    const int64_t term = steps % taps->kernel_size == 0 ? tapconv_slab_term(taps->kernel_size, place, steps) : place;
+    return term % taps->kernel_size;
+}
 
 /* x[offset[i] + column] meets w[i*w_step], i < steps, in slabs, without taps in a single one. partial and bias may be
  * NULL. */

@@ -90,16 +90,20 @@ static int64_t pick_steps(void)
     return check_chance(2) ? some[check_between(0, 8)] : check_between(1, 140);
 }
 
+/* rows above a block: the pair slot. */
 static void check_tile(const slots *s, int64_t rows, int64_t vectors)
 {
+    const int pair = rows > TAPCONV_BLOCK;
+    const tapconv_tile_kernel kernel = pair ? s->real->pair : s->real->tile[rows - 1][vectors - 1];
     const int64_t lanes = s->real->lanes, columns = check_between((vectors - 1) * lanes + 1, vectors * lanes);
     const int64_t whole = vectors * lanes, most_offset = check_between(0, 200);
     double (*const value)(void) = pick_values();
-    products p = {.rows = rows, .columns = columns, .steps = pick_steps(), .w_step = check_between(rows, 8)};
+    products p = {.rows = rows, .columns = columns, .steps = pick_steps(), .w_step = pair ? TAPCONV_BLOCK : check_between(rows, 8)};
+    if (pair) p.block_step = p.steps * TAPCONV_BLOCK + check_between(0, 20);
     p.integers = value == check_small_integer;
     p.offset = make_offsets(p.steps, most_offset);
     p.x = slot_values(s, most_offset + whole, value);
-    p.w = slot_values(s, (p.steps - 1) * p.w_step + rows, value);
+    p.w = slot_values(s, p.block_step + (p.steps - 1) * p.w_step + (pair ? TAPCONV_BLOCK : rows), value);
     p.partial_step = whole + check_between(0, 5);
     if (check_chance(2)) p.partial = slot_values(s, (rows - 1) * p.partial_step + whole, value);
     if (check_chance(2)) p.bias = slot_values(s, rows, value);
@@ -111,6 +115,7 @@ static void check_tile(const slots *s, int64_t rows, int64_t vectors)
                                .w = p.w.data,
                                .next_w = check_chance(2) ? p.w.data : NULL,
                                .w_step = p.w_step,
+                               .second_block = p.block_step,
                                .steps = p.steps,
                                .partial = p.partial.data,
                                .partial_step = p.partial_step,
@@ -124,7 +129,7 @@ static void check_tile(const slots *s, int64_t rows, int64_t vectors)
                   s->name, rows, vectors, columns, p.steps, p.w_step, out_step, p.partial.data != NULL,
                   p.bias.data != NULL, stream);
     const uint64_t before = hash_products(&p);
-    s->real->tile[rows - 1][vectors - 1](&tile);
+    kernel(&tile);
     s->isa->stream_fence();
     CHECK(hash_products(&p) == before);
     judge(s, &p, &out, out_step);
@@ -136,7 +141,7 @@ static void check_tile(const slots *s, int64_t rows, int64_t vectors)
                    (size_t)(columns * s->real->bytes));
         tapconv_tile again = tile;
         again.out = same.data, again.partial = same.data, again.out_step = p.partial_step, again.stream = 0;
-        s->real->tile[rows - 1][vectors - 1](&again);
+        kernel(&again);
         judge(s, &p, &same, p.partial_step);
         check_buffer_free(&same);
     }
@@ -157,6 +162,7 @@ void check_tiles(const slots *s)
             CHECK(there <= before && (vectors > 1 || there == before));
             if (there) check_tile(s, rows, vectors);
         }
+    if (s->real->pair) check_tile(s, 2 * TAPCONV_BLOCK, 1);
 }
 
 /* What the thin kernel computes, by tiles: a slab after the other, a row at a time. */
@@ -209,7 +215,7 @@ static void check_thin_kernel(const slots *s, int64_t columns, int many)
     p.x = slot_values(s, zeros + width, value);
     for (int64_t i = zeros; i < zeros + width; i++) tapconv_set(p.x.data, s->type, i, check_chance(2) ? 0.0 : -0.0);
     for (int64_t i = 0; i < p.steps; i++) {
-        const int64_t tap = i % p.taps.kernel_size;
+        const int64_t tap = slot_tap(&p.taps, i, p.steps);
         if (tap < p.taps.first || tap >= p.taps.end) p.offset[i] = (int32_t)zeros;
     }
     p.w = slot_values(s, (blocks - 1) * p.block_step + p.steps * TAPCONV_BLOCK, value);

@@ -1,5 +1,5 @@
 /* The activations on vectors of float32, within 2 ulp of their formulas for every input, subnormal results included
- * (there an ulp is 2^-149). Branch-free: a lane's result depends on nothing but its value. tests/kernels measures the
+ * (there an ulp is 2^-149). A lane's result depends on nothing but its value. tests/kernels measures the
  * errors.
  *
  * NaN gives NaN. A v of -Inf gives NaN in silu, gelu, gelu_tanh and mish, as the formulas do (-Inf times 0) and
@@ -62,12 +62,23 @@ static inline vf activate_relu(vf v)
     return vf_max(vf_zero(), v);
 }
 
-/* Below -126, v exp(v) is 0 in float32; above 20, 1 + exp(-v) is 1. */
-static inline vf activate_silu(vf v)
+/* For any v. Below -126, v exp(v) is 0 in float32; above 20, 1 + exp(-v) is 1. */
+static inline vf activate_silu_anywhere(vf v)
 {
     const vf x = vf_max(vf_set1(-126), v);
     const vf_exp e = activate_exp_minus(vf_min(vf_set1(20), x));
     return activate_nan_at_minus_infinity(v, activate_over_1_plus(x, e));
+}
+
+/* Down to -87 nothing overflows and no result is subnormal: v / (1 + 2^n (1 + s)) as it stands. Lanes below take the long
+ * way, which is gone only where there are any; whichever way a vector goes, a lane gets the same. */
+static inline vf activate_silu(vf v)
+{
+    const vf least = vf_set1(-87);
+    const vf_exp e = activate_exp_minus(vf_min(vf_set1(80), vf_max(least, v)));
+    const vf power = vf_pow2(e.n);
+    const vf result = vf_div(v, vf_add(power, vf_fma(power, e.s, vf_set1(1))));
+    return vf_any_gt(least, v) ? vf_select_gt(least, v, activate_silu_anywhere(v), result) : result;
 }
 
 static inline vf activate_sigmoid(vf v)

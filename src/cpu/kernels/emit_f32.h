@@ -2,7 +2,7 @@
  * L1 or L2. One loop an activation, so that each is straight code. */
 
 typedef struct emit_row {
-    const float *src;
+    const float *src, *fetch;
     int64_t count;
     int has_bias, has_norm;
     float bias, mean_high, mean_low, scale, shift;
@@ -40,8 +40,10 @@ static inline __attribute__((always_inline)) void emit_contiguous(const emit_row
             const int64_t head = (VF_LANES - misaligned) % VF_LANES < row->count ? (VF_LANES - misaligned) % VF_LANES
                                                                                   : row->count;
             if (head > 0) vf_store_part(out, emit_value(row, vf_load_part(row->src, head), activate), head);
-            for (i = head; i + VF_LANES <= row->count; i += VF_LANES)
+            for (i = head; i + VF_LANES <= row->count; i += VF_LANES) {
+                if (row->fetch) __builtin_prefetch(row->fetch + i);
                 vf_stream(out + i, emit_value(row, vf_load(row->src + i), activate));
+            }
         }
         for (; i + VF_LANES <= row->count; i += VF_LANES)
             vf_store(out + i, emit_value(row, vf_load(row->src + i), activate));
@@ -64,7 +66,7 @@ static inline __attribute__((always_inline)) void emit_rows(const tapconv_emit *
 {
     const size_t size = tapconv_type_bytes(emit->type);
     for (int64_t r = 0; r < emit->rows; r++) {
-        emit_row row = {.src = (const float *)emit->src + r * emit->src_row, .count = emit->count};
+        emit_row row = {.src = (const float *)emit->src + r * emit->src_row, .fetch = emit->fetch, .count = emit->count};
         if (emit->bias) row.has_bias = 1, row.bias = (float)emit->bias[r];
         int wide = 0;
         if (emit->scale) {

@@ -38,6 +38,7 @@ static inline vf vf_select_gt(vf a, vf b, vf yes, vf no)
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), no, yes);
 }
 static inline vf vf_neg(vf a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
+static inline int vf_any_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0; }
 static inline vf vf_abs(vf a) { return _mm512_abs_ps(a); }
 static inline vf vf_copysign(vf magnitude, vf sign)
 {

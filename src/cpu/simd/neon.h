@@ -45,6 +45,7 @@ static inline vf vf_min(vf a, vf b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
 static inline vf vf_max(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 static inline vf vf_select_gt(vf a, vf b, vf yes, vf no) { return vbslq_f32(vcgtq_f32(a, b), yes, no); }
 static inline vf vf_neg(vf a) { return vnegq_f32(a); }
+static inline int vf_any_gt(vf a, vf b) { return vmaxvq_u32(vcgtq_f32(a, b)) != 0; }
 static inline vf vf_abs(vf a) { return vabsq_f32(a); }
 static inline vf vf_copysign(vf magnitude, vf sign) { return vbslq_f32(vdupq_n_u32(0x80000000u), sign, magnitude); }
 static inline vf vf_round(vf a) { return vrndnq_f32(a); }

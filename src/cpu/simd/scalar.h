@@ -9,6 +9,7 @@
  *   fms                a*b - c, rounded once everywhere: what a rounded product or sum has lost
  *   min, max           the second operand where either is NaN
  *   select_gt          lane by lane, a > b ? yes : no; NaN compares false
+ *   any_gt             whether a > b in any lane
  *   copysign           magnitude of the first, sign of the second
  *   round              to the nearest integer, ties to even
  *   scale2             a * 2^n for an integral n in [-252, 252], rounded once, subnormals included
@@ -64,6 +65,7 @@ static inline vf vf_min(vf a, vf b) { return a < b ? a : b; }
 static inline vf vf_max(vf a, vf b) { return a > b ? a : b; }
 static inline vf vf_select_gt(vf a, vf b, vf yes, vf no) { return a > b ? yes : no; }
 static inline vf vf_neg(vf a) { return -a; }
+static inline int vf_any_gt(vf a, vf b) { return a > b; }
 static inline vf vf_abs(vf a) { return fabsf(a); }
 static inline vf vf_copysign(vf magnitude, vf sign) { return copysignf(magnitude, sign); }
 static inline vf vf_round(vf a) { return nearbyintf(a); }
