@@ -66,7 +66,8 @@ extern "C" {
 
 typedef enum tapconv_status {
     TAPCONV_OK = 0,
-    TAPCONV_INVALID_ARGUMENT = 1, /* a value that is not allowed; the sentence names it, its value and what is allowed */
+    TAPCONV_INVALID_ARGUMENT =
+        1, /* a value that is not allowed; the sentence names it, its value and what is allowed */
     TAPCONV_OUT_OF_MEMORY = 2,
     TAPCONV_NO_DEVICE = 3 /* the device is not there, or this build has no engine for it */
 } tapconv_status;
@@ -122,20 +123,20 @@ typedef enum tapconv_activation {
 /* A layer and the sizes it is used with. Fill it with one of the functions below, then change fields; a field that no
  * function sets has the default of the right-hand column. */
 typedef struct tapconv_problem {
-    int64_t batch;         /* N >= 0; 0 gives an empty result */
-    int64_t in_channels;   /* C_in >= 1 */
-    int64_t out_channels;  /* C_out >= 1 */
-    int64_t length;        /* T >= 0 samples per channel */
-    int64_t kernel_size;   /* K >= 1 taps */
-    int64_t stride;        /* S >= 1                                                     default 1 */
-    int64_t dilation;      /* D >= 1                                                     default 1 */
-    int64_t groups;        /* >= 1, divides C_in and C_out                               default 1 */
-    int64_t padding_left;  /* L >= 0 zeros before the first sample                       default 0 */
-    int64_t padding_right; /* R >= 0 zeros after the last sample                         default 0 */
-    int64_t norm_groups;   /* G of GroupNorm, divides C_out; 0: no GroupNorm             default 0 */
-    double norm_eps;       /* >= 0, finite; read only if norm_groups > 0                 default 1e-5 */
-    int32_t norm_affine;   /* 1: gamma and beta are given at execute; 0: they are 1 and 0 default 0 */
-    int32_t has_bias;      /* 1: bias is given at execute                                default 0 */
+    int64_t batch;                 /* N >= 0; 0 gives an empty result */
+    int64_t in_channels;           /* C_in >= 1 */
+    int64_t out_channels;          /* C_out >= 1 */
+    int64_t length;                /* T >= 0 samples per channel */
+    int64_t kernel_size;           /* K >= 1 taps */
+    int64_t stride;                /* S >= 1                                                     default 1 */
+    int64_t dilation;              /* D >= 1                                                     default 1 */
+    int64_t groups;                /* >= 1, divides C_in and C_out                               default 1 */
+    int64_t padding_left;          /* L >= 0 zeros before the first sample                       default 0 */
+    int64_t padding_right;         /* R >= 0 zeros after the last sample                         default 0 */
+    int64_t norm_groups;           /* G of GroupNorm, divides C_out; 0: no GroupNorm             default 0 */
+    double norm_eps;               /* >= 0, finite; read only if norm_groups > 0                 default 1e-5 */
+    int32_t norm_affine;           /* 1: gamma and beta are given at execute; 0: they are 1 and 0 default 0 */
+    int32_t has_bias;              /* 1: bias is given at execute                                default 0 */
     tapconv_activation activation; /*                                                    default none */
     tapconv_layout layout;         /* of x and y; w is (C_out, C_in/groups, K) in both   default NCL */
     tapconv_type type;             /* of x, w and y                                      default f32 */
@@ -200,8 +201,7 @@ typedef struct tapconv_plan tapconv_plan;
 
 /* Plans a problem: chooses the kernel, lays out the workspace. `*plan` is the caller's to destroy; it stays untouched on
  * failure. `options` may be NULL. */
-TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_plan_create(tapconv_plan **plan,
-                                                                    const tapconv_problem *problem,
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_plan_create(tapconv_plan **plan, const tapconv_problem *problem,
                                                                     const tapconv_plan_options *options);
 
 /* NULL is allowed. */

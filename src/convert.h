@@ -7,8 +7,8 @@
 #include <string.h>
 
 float tapconv_f16_to_f32(uint16_t half);
-uint16_t tapconv_f32_to_f16(float value); /* to nearest, ties to even */
-uint16_t tapconv_f64_to_f16(double value); /* rounded once */
+uint16_t tapconv_f32_to_f16(float value);   /* to nearest, ties to even */
+uint16_t tapconv_f64_to_f16(double value);  /* rounded once */
 uint16_t tapconv_f64_to_bf16(double value); /* rounded once */
 
 static inline float tapconv_bf16_to_f32(uint16_t upper)

@@ -39,7 +39,8 @@ static packed_header header_of(const tapconv_plan *plan)
 static tapconv_status check_options(const tapconv_plan_options *o, const tapconv_engine **engine)
 {
     if (o->device == TAPCONV_CUDA)
-        return tapconv_fail(TAPCONV_NO_DEVICE, "device is cuda:%" PRId32 "; this build has the cpu only", o->device_index);
+        return tapconv_fail(TAPCONV_NO_DEVICE, "device is cuda:%" PRId32 "; this build has the cpu only",
+                            o->device_index);
     if (o->device != TAPCONV_CPU)
         return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "device is %d; it must be a tapconv_device", (int)o->device);
     if (o->device_index != 0)
@@ -50,7 +51,8 @@ static tapconv_status check_options(const tapconv_plan_options *o, const tapconv
                             o->threads);
     for (size_t i = 0; i < sizeof o->reserved / sizeof o->reserved[0]; i++)
         if (o->reserved[i] != 0)
-            return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "options->reserved is %" PRId32 "; it must be 0", o->reserved[i]);
+            return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "options->reserved is %" PRId32 "; it must be 0",
+                                o->reserved[i]);
     *engine = &tapconv_cpu_engine;
     return TAPCONV_OK;
 }
@@ -76,7 +78,8 @@ tapconv_status tapconv_plan_create(tapconv_plan **plan, const tapconv_problem *p
         return status;
     }
     const double outputs = (double)shape.y_elements, sum = (double)shape.sum_length;
-    const double size = (double)tapconv_type_bytes(shape.p.type), param = (double)tapconv_type_bytes(shape.p.param_type);
+    const double size = (double)tapconv_type_bytes(shape.p.type),
+                 param = (double)tapconv_type_bytes(shape.p.param_type);
     const double params = (double)(shape.p.has_bias + 2 * shape.p.norm_affine) * (double)shape.p.out_channels;
     *result = (tapconv_plan){.engine = engine, .made = made, .shape = shape};
     engine->info(made, &result->info);
@@ -136,7 +139,8 @@ static tapconv_status refuse_null(const char *name, const char *what)
 static tapconv_status check_alignment(const char *name, const void *pointer, size_t alignment)
 {
     if ((uintptr_t)pointer % alignment == 0) return TAPCONV_OK;
-    return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "%s is %p; it must be a multiple of %zu bytes", name, pointer, alignment);
+    return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "%s is %p; it must be a multiple of %zu bytes", name, pointer,
+                        alignment);
 }
 
 tapconv_status tapconv_pack_weights(const tapconv_plan *plan, const void *w, void *packed, size_t packed_bytes)
@@ -159,7 +163,8 @@ tapconv_status tapconv_pack_weights(const tapconv_plan *plan, const void *w, voi
 
 static tapconv_status check_array(const char *name, const void *array, int wanted, tapconv_type type)
 {
-    if (!wanted && array) return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "%s is %p; it must be NULL, the problem has none", name, array);
+    if (!wanted && array)
+        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "%s is %p; it must be NULL, the problem has none", name, array);
     if (wanted && !array) return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "%s is NULL; the problem has one", name);
     return check_alignment(name, array, tapconv_type_bytes(type));
 }
@@ -203,16 +208,17 @@ static tapconv_status check_packed(const tapconv_plan *plan, const void *packed)
     const packed_header wanted = header_of(plan);
     memcpy(&found, packed, sizeof found);
     if (memcmp(found.magic, wanted.magic, sizeof wanted.magic) != 0)
-        return tapconv_fail(TAPCONV_INVALID_ARGUMENT,
-                            "packed_weights is %p, which holds no packed weights; it must come from tapconv_pack_weights",
-                            packed);
+        return tapconv_fail(
+            TAPCONV_INVALID_ARGUMENT,
+            "packed_weights is %p, which holds no packed weights; it must come from tapconv_pack_weights", packed);
     if (memcmp(&found, &wanted, sizeof wanted) != 0)
-        return tapconv_fail(TAPCONV_INVALID_ARGUMENT,
-                            "packed_weights are of a layer with out_channels %" PRId64 ", in_channels/groups %" PRId64
-                            ", groups %" PRId64 ", kernel_size %" PRId64 ", type %s, math %s; they must be of this one",
-                            found.out_channels, found.group_in, found.groups, found.kernel_size,
-                            tapconv_type_name((tapconv_type)found.type) ? tapconv_type_name((tapconv_type)found.type) : "?",
-                            tapconv_math_name((tapconv_math)found.math) ? tapconv_math_name((tapconv_math)found.math) : "?");
+        return tapconv_fail(
+            TAPCONV_INVALID_ARGUMENT,
+            "packed_weights are of a layer with out_channels %" PRId64 ", in_channels/groups %" PRId64
+            ", groups %" PRId64 ", kernel_size %" PRId64 ", type %s, math %s; they must be of this one",
+            found.out_channels, found.group_in, found.groups, found.kernel_size,
+            tapconv_type_name((tapconv_type)found.type) ? tapconv_type_name((tapconv_type)found.type) : "?",
+            tapconv_math_name((tapconv_math)found.math) ? tapconv_math_name((tapconv_math)found.math) : "?");
     return TAPCONV_OK;
 }
 
@@ -227,11 +233,13 @@ tapconv_status tapconv_execute(const tapconv_plan *plan, const tapconv_arrays *a
     if (status == TAPCONV_OK) status = check_array("bias", arrays->bias, p->has_bias, p->param_type);
     if (status == TAPCONV_OK) status = check_array("gamma", arrays->gamma, p->norm_affine, p->param_type);
     if (status == TAPCONV_OK) status = check_array("beta", arrays->beta, p->norm_affine, p->param_type);
-    if (status == TAPCONV_OK && (plan->shape.y_elements > 0 || arrays->y)) status = check_array("y", arrays->y, 1, p->type);
+    if (status == TAPCONV_OK && (plan->shape.y_elements > 0 || arrays->y))
+        status = check_array("y", arrays->y, 1, p->type);
     if (status != TAPCONV_OK) return status;
     for (size_t i = 0; i < sizeof arrays->reserved / sizeof arrays->reserved[0]; i++)
         if (arrays->reserved[i])
-            return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "arrays->reserved is %p; it must be NULL", arrays->reserved[i]);
+            return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "arrays->reserved is %p; it must be NULL",
+                                arrays->reserved[i]);
     if (plan->info.workspace_bytes > 0 && !arrays->workspace)
         return refuse_null("workspace", "tapconv_workspace_bytes of memory");
     if (arrays->workspace_bytes < plan->info.workspace_bytes)

@@ -44,8 +44,9 @@ static tapconv_status check_sizes(const tapconv_problem *p)
         return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "groups is %" PRId64 "; it must divide out_channels, %" PRId64,
                             p->groups, p->out_channels);
     if (p->norm_groups > 0 && p->out_channels % p->norm_groups != 0)
-        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "norm_groups is %" PRId64 "; it must divide out_channels, %" PRId64,
-                            p->norm_groups, p->out_channels);
+        return tapconv_fail(TAPCONV_INVALID_ARGUMENT,
+                            "norm_groups is %" PRId64 "; it must divide out_channels, %" PRId64, p->norm_groups,
+                            p->out_channels);
     if (p->norm_groups > 0 && !(p->norm_eps >= 0 && p->norm_eps <= 1.7976931348623157e308))
         return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "norm_eps is %g; it must be 0 or more, and finite", p->norm_eps);
     return TAPCONV_OK;
@@ -68,7 +69,8 @@ static tapconv_status check_choices(const tapconv_problem *p)
     if (!tapconv_type_name(p->type)) return refuse("type", (int32_t)p->type, "a tapconv_type");
     if (!tapconv_math_name(p->math)) return refuse("math", (int32_t)p->math, "a tapconv_math");
     if (!tapconv_layout_name(p->layout)) return refuse("layout", (int32_t)p->layout, "a tapconv_layout");
-    if (!tapconv_activation_name(p->activation)) return refuse("activation", (int32_t)p->activation, "a tapconv_activation");
+    if (!tapconv_activation_name(p->activation))
+        return refuse("activation", (int32_t)p->activation, "a tapconv_activation");
     if (p->param_type != p->type && p->param_type != TAPCONV_F32)
         return refuse("param_type", (int32_t)p->param_type, "the same as type, or TAPCONV_F32");
     if (!math_takes(p->math, p->type))
@@ -94,12 +96,14 @@ static tapconv_status find_out_length(const tapconv_problem *p, int64_t *out_len
     int64_t reach = p->dilation;
     if (!multiply(&reach, p->kernel_size - 1) || reach > MOST_ELEMENTS || p->dilation > MOST_ELEMENTS)
         return tapconv_fail(TAPCONV_INVALID_ARGUMENT,
-                            "dilation is %" PRId64 " and kernel_size %" PRId64 "; their receptive field is too long to count",
+                            "dilation is %" PRId64 " and kernel_size %" PRId64
+                            "; their receptive field is too long to count",
                             p->dilation, p->kernel_size);
     const int64_t padded = p->padding_left + p->length + p->padding_right;
     if (padded < reach + 1)
         return tapconv_fail(TAPCONV_INVALID_ARGUMENT,
-                            "length is %" PRId64 ", with padding %" PRId64 "; it must be at least dilation*(kernel_size-1)+1"
+                            "length is %" PRId64 ", with padding %" PRId64
+                            "; it must be at least dilation*(kernel_size-1)+1"
                             " = %" PRId64 " for an output sample to exist",
                             p->length, padded, reach + 1);
     *out_length = (padded - reach - 1) / p->stride + 1;
@@ -133,8 +137,9 @@ tapconv_status tapconv_shape_from_problem(tapconv_shape *shape, const tapconv_pr
 
 too_large:
     return tapconv_fail(TAPCONV_INVALID_ARGUMENT,
-                        "the sizes (batch %" PRId64 ", in_channels %" PRId64 ", out_channels %" PRId64 ", length %" PRId64
-                        ", kernel_size %" PRId64 ") are too large; no array may have more than %" PRId64 " elements",
+                        "the sizes (batch %" PRId64 ", in_channels %" PRId64 ", out_channels %" PRId64
+                        ", length %" PRId64 ", kernel_size %" PRId64
+                        ") are too large; no array may have more than %" PRId64 " elements",
                         s.p.batch, s.p.in_channels, s.p.out_channels, s.p.length, s.p.kernel_size, MOST_ELEMENTS);
 }
 

@@ -31,11 +31,12 @@ tapconv_status tapconv_reference_group(const tapconv_problem *problem, const voi
     if (status != TAPCONV_OK) return status;
     const int64_t groups = problem->out_channels / shape.norm_size;
     if (item < 0 || item >= problem->batch)
-        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "item is %" PRId64 "; it must be 0 or more and below batch, %" PRId64,
-                            item, problem->batch);
+        return tapconv_fail(TAPCONV_INVALID_ARGUMENT,
+                            "item is %" PRId64 "; it must be 0 or more and below batch, %" PRId64, item,
+                            problem->batch);
     if (group < 0 || group >= groups)
-        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "group is %" PRId64 "; it must be 0 or more and below %" PRId64, group,
-                            groups);
+        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "group is %" PRId64 "; it must be 0 or more and below %" PRId64,
+                            group, groups);
     if (!rows) return check_array("rows", rows, 1);
     tapconv_reference_rows(&shape, &arrays, item, group, rows);
     return TAPCONV_OK;

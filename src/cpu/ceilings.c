@@ -62,7 +62,8 @@ tapconv_status tapconv_cpu_ceilings(const tapconv_plan_options *options, tapconv
 {
     measurement m = {.isa = tapconv_isa_choose(options->isa_mask)};
     if (!m.isa)
-        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "isa_mask is 0x%x; it must have a bit of tapconv_cpu_features, 0x%x",
+        return tapconv_fail(TAPCONV_INVALID_ARGUMENT,
+                            "isa_mask is 0x%x; it must have a bit of tapconv_cpu_features, 0x%x",
                             (unsigned)options->isa_mask, (unsigned)tapconv_cpu_features());
     m.real = m.isa->real[math == TAPCONV_MATH_F64];
     const int threads = options->threads ? options->threads : tapconv_default_threads();

@@ -39,22 +39,22 @@ struct tapconv_cpu_plan {
 
     /* Staging (dense.c, depthwise.c): see the files' heads. */
     int panel;
-    int64_t phases;        /* rows of a staged channel: phases of the stride, or taps in a panel */
-    int32_t *phase;        /* [phases] */
-    int32_t *offset;       /* [chunk_terms] of staged samples, then [last_chunk] of those of the last chunk */
-    int64_t columns;       /* samples of a tile in time */
-    int64_t tiles;         /* such tiles of an item */
-    int64_t tile_items;    /* items side by side in a tile, where items are shorter than a tile */
-    int64_t row;           /* elements of a staged row */
-    int64_t line;          /* samples of input under a tile; 0: taps are loaded one by one */
-    int64_t chunk_terms;   /* terms staged at a time */
-    int64_t last_chunk;    /* terms of the last chunk */
+    int64_t phases;      /* rows of a staged channel: phases of the stride, or taps in a panel */
+    int32_t *phase;      /* [phases] */
+    int32_t *offset;     /* [chunk_terms] of staged samples, then [last_chunk] of those of the last chunk */
+    int64_t columns;     /* samples of a tile in time */
+    int64_t tiles;       /* such tiles of an item */
+    int64_t tile_items;  /* items side by side in a tile, where items are shorter than a tile */
+    int64_t row;         /* elements of a staged row */
+    int64_t line;        /* samples of input under a tile; 0: taps are loaded one by one */
+    int64_t chunk_terms; /* terms staged at a time */
+    int64_t last_chunk;  /* terms of the last chunk */
     int64_t acc_row, acc_rows;
     int64_t stage_elements;
 
     /* GroupNorm (norm.c). */
-    int conv_in_y;         /* the convolution's result waits in y; otherwise in the workspace */
-    int64_t wave;          /* flattened channels of a wave */
+    int conv_in_y;                    /* the convolution's result waits in y; otherwise in the workspace */
+    int64_t wave;                     /* flattened channels of a wave */
     int64_t block_rows, group_blocks; /* statistics are taken over blocks of whole rows */
 
     /* The workspace: the shared part, then one part a thread. Offsets in bytes from its (aligned) beginning. */
@@ -65,9 +65,9 @@ struct tapconv_cpu_plan {
 struct tapconv_job {
     const tapconv_cpu_plan *plan;
     const tapconv_arrays *arrays;
-    char *workspace;      /* aligned */
-    const void *bias;     /* real, NULL without bias */
-    const double *bias64; /* the same in float64 */
+    char *workspace;            /* aligned */
+    const void *bias;           /* real, NULL without bias */
+    const double *bias64;       /* the same in float64 */
     const double *gamma, *beta; /* float64; NULL unless affine */
 };
 
@@ -109,12 +109,23 @@ void tapconv_norm_wave(const tapconv_job *job, tapconv_span span, int thread, in
 /* run.c */
 void tapconv_cpu_execute(const void *made, const tapconv_arrays *arrays);
 
-tapconv_status tapconv_cpu_ceilings(const tapconv_plan_options *options, tapconv_math math,
-                                    tapconv_ceilings *ceilings);
+tapconv_status tapconv_cpu_ceilings(const tapconv_plan_options *options, tapconv_math math, tapconv_ceilings *ceilings);
 
-static inline int64_t tapconv_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t tapconv_max(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int64_t tapconv_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static inline int64_t tapconv_round_up(int64_t a, int64_t b) { return tapconv_ceil_div(a, b) * b; }
+static inline int64_t tapconv_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int64_t tapconv_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+static inline int64_t tapconv_ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+static inline int64_t tapconv_round_up(int64_t a, int64_t b)
+{
+    return tapconv_ceil_div(a, b) * b;
+}
 
 #endif

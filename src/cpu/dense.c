@@ -10,9 +10,9 @@
  *
  * Then 8 output channels at a time pass over the tile: weights (8 x terms) stay in L1, staged input streams from L2, sums
  * are in registers for a slab and in `acc` (L1; L2 if there are several chunks) between slabs. */
+#include "cpu/dense.h"
 #include "cpu/ahead.h"
 #include "cpu/blocksizes.h"
-#include "cpu/dense.h"
 #include "cpu/slabs.h"
 
 #include <stdlib.h>
@@ -63,9 +63,9 @@ static void fill_offsets(const tapconv_cpu_plan *plan, int32_t *offset, int64_t 
     const int64_t taps = plan->shape.p.kernel_size;
     for (int64_t place = 0; place < terms; place++) {
         const int64_t term = tapconv_slab_term(taps, place, terms);
-        offset[place] = (int32_t)(plan->panel ? term * plan->row
-                                              : term / taps * plan->phases * plan->row +
-                                                    tapconv_phase_offset(plan, term % taps));
+        offset[place] =
+            (int32_t)(plan->panel ? term * plan->row
+                                  : term / taps * plan->phases * plan->row + tapconv_phase_offset(plan, term % taps));
     }
 }
 
@@ -104,14 +104,16 @@ static int layout(tapconv_cpu_plan *plan, int panel)
     } else if (p->stride <= TAPCONV_TILE_COLUMNS) {
         /* Input of one channel under a tile, unless loading the taps one by one moves less. */
         const int64_t under = ((plan->tile_items > 1 ? s->out_length : plan->columns) - 1) * p->stride + reach + 1;
-        if (plan->tile_items > 1 || (under <= TAPCONV_LONGEST_LINE && (double)under <= 4 * (double)taps * (double)plan->columns))
+        if (plan->tile_items > 1 ||
+            (under <= TAPCONV_LONGEST_LINE && (double)under <= 4 * (double)taps * (double)plan->columns))
             plan->line = under + TAPCONV_OVERREAD * p->stride;
     }
     plan->acc_row = tapconv_round_up(plan->columns, lanes) + TAPCONV_OVERREAD;
     plan->acc_rows = plan->chunk_terms < s->sum_length ? tapconv_round_up(s->group_out, TAPCONV_BLOCK)
                                                        : tapconv_thin_blocks(1) * TAPCONV_BLOCK;
     if (plan->acc_rows > INT32_MAX / plan->acc_row) return 0;
-    plan->thread_bytes = (size_t)((plan->stage_elements + plan->line + plan->acc_rows * plan->acc_row) * bytes) + 3 * 64;
+    plan->thread_bytes =
+        (size_t)((plan->stage_elements + plan->line + plan->acc_rows * plan->acc_row) * bytes) + 3 * 64;
 
     /* One table for whole chunks, one for a last chunk whose last slab may have fewer channels. */
     if (taps <= TAPCONV_SLAB && plan->chunk_terms < s->sum_length)
@@ -196,7 +198,8 @@ static int64_t most_vectors(const tapconv_real_kernels *real, int64_t rows)
 }
 
 /* Kernel calls for `rows` output channels and terms [first, end). */
-static int64_t calls_for(const tapconv_cpu_plan *plan, const tapconv_dense_unit *u, int64_t rows, int64_t first, int64_t end)
+static int64_t calls_for(const tapconv_cpu_plan *plan, const tapconv_dense_unit *u, int64_t rows, int64_t first,
+                         int64_t end)
 {
     const int64_t vectors = tapconv_ceil_div(u->columns, plan->real->lanes);
     const int64_t slab = tapconv_slab_end(plan->shape.p.kernel_size, 0, end - first);
@@ -204,7 +207,8 @@ static int64_t calls_for(const tapconv_cpu_plan *plan, const tapconv_dense_unit 
 }
 
 /* Input that is staged next: terms [first, end) of tapconv_dense_unit u, spread over `calls`. */
-static tapconv_ahead input_ahead(const tapconv_job *job, const tapconv_dense_unit *u, int64_t first, int64_t end, int64_t calls)
+static tapconv_ahead input_ahead(const tapconv_job *job, const tapconv_dense_unit *u, int64_t first, int64_t end,
+                                 int64_t calls)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const tapconv_problem *p = &plan->shape.p;
@@ -215,15 +219,17 @@ static tapconv_ahead input_ahead(const tapconv_job *job, const tapconv_dense_uni
     const int64_t stop = tapconv_min(u->time * p->stride - p->padding_left + under, p->length);
     if (start >= stop) return (tapconv_ahead){0};
     const int64_t channel = u->group * plan->shape.group_in + first / taps;
-    const char *const x = (const char *)job->arrays->x + ((u->item * p->in_channels + channel) * p->length + start) * size;
-    return tapconv_read_ahead(x, (stop - start) * size, p->length * size, tapconv_ceil_div(end, taps) - first / taps, calls);
+    const char *const x =
+        (const char *)job->arrays->x + ((u->item * p->in_channels + channel) * p->length + start) * size;
+    return tapconv_read_ahead(x, (stop - start) * size, p->length * size, tapconv_ceil_div(end, taps) - first / taps,
+                              calls);
 }
 
 /* What the kernels of a unit have in common for one chunk. */
 typedef struct chunk {
-    int64_t first, end;          /* its terms */
-    const int32_t *offset;       /* of each */
-    int64_t first_tap, end_tap;  /* taps to take; the others meet only padding */
+    int64_t first, end;         /* its terms */
+    const int32_t *offset;      /* of each */
+    int64_t first_tap, end_tap; /* taps to take; the others meet only padding */
 } chunk;
 
 /* Taps that meet a sample of the input in any column of the unit, [*first, *end); all, if a weight is not finite, because
@@ -243,8 +249,8 @@ static void taps_in_reach(const tapconv_job *job, const tapconv_dense_unit *u, i
 
 /* The sums of `rows` output channels from `channel` on over one chunk, for all columns of the unit; partial sums are in
  * acc. After the last chunk they are in acc still, or at their destination if the plan is direct. */
-static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u, int64_t channel, int64_t rows,
-                     const chunk *c, const tapconv_dense_scratch *s, char *acc, tapconv_ahead *input)
+static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u, int64_t channel,
+                     int64_t rows, const chunk *c, const tapconv_dense_scratch *s, char *acc, tapconv_ahead *input)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const tapconv_real_kernels *real = plan->real;
@@ -259,13 +265,14 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_de
     char *const result = direct && last_chunk ? tapconv_conv_at(job, span, u->item, channel, u->time) : NULL;
     const int64_t head = result ? tapconv_min(u->columns, tapconv_stream_head(plan, result, rows)) : -1;
     const int64_t start = tapconv_max(head, 0), heads = start > 0;
-    const int64_t vectors = tapconv_ceil_div(u->columns - start, lanes), pieces = heads + tapconv_ceil_div(vectors, most);
+    const int64_t vectors = tapconv_ceil_div(u->columns - start, lanes),
+                  pieces = heads + tapconv_ceil_div(vectors, most);
     /* Weights that do not stay in L2 are fetched two slabs ahead, on the first pass: then those of the next rows. */
     const int fetch = (u->end - u->first) * plan->shape.sum_length * bytes > TAPCONV_WEIGHTS_IN_L2;
     const int some = c->end_tap - c->first_tap < taps;
     int64_t next_step;
-    const char *const next_rows = tapconv_packed_channel(plan, job->arrays->packed_weights,
-                                                         tapconv_min(channel + rows, u->end - 1), &next_step);
+    const char *const next_rows =
+        tapconv_packed_channel(plan, job->arrays->packed_weights, tapconv_min(channel + rows, u->end - 1), &next_step);
     for (int64_t piece = 0; piece < pieces; piece++) {
         const int64_t at = piece - heads, parts = pieces - heads;
         const int64_t from = at < 0 ? 0 : start + vectors * at / parts * lanes;
@@ -291,7 +298,8 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_de
             tile.next_w = NULL;
             if (fetch && piece == 0 && !some) {
                 const int64_t then = slab_end + (slab_end - term);
-                tile.next_w = then < end ? w + then * w_step * bytes : next_rows + (first + then - end) * next_step * bytes;
+                tile.next_w =
+                    then < end ? w + then * w_step * bytes : next_rows + (first + then - end) * next_step * bytes;
             }
             tile.partial = term > 0 ? acc + from * bytes : NULL;
             if (result && slab_end == end) {
@@ -308,8 +316,8 @@ static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_de
 }
 
 /* The same for whole blocks by the thin kernels. */
-static void sum_blocks(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u, int64_t channel, int64_t blocks,
-                       const chunk *c, const tapconv_dense_scratch *s, char *acc)
+static void sum_blocks(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u, int64_t channel,
+                       int64_t blocks, const chunk *c, const tapconv_dense_scratch *s, char *acc)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const int64_t bytes = plan->real->bytes, terms = plan->shape.sum_length;
@@ -339,21 +347,19 @@ static void sum_blocks(const tapconv_job *job, tapconv_span span, const tapconv_
     plan->real->thin[u->columns - 1][blocks > 1](&thin);
 }
 
-static void emit_rows(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u, int64_t channel, int64_t rows,
-                      const char *acc)
+static void emit_rows(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u, int64_t channel,
+                      int64_t rows, const char *acc)
 {
     const tapconv_cpu_plan *plan = job->plan;
     for (int64_t i = 0; i < u->items; i++) {
-        const tapconv_emit out = {.src = acc + i * u->length * plan->real->bytes,
-                                  .src_row = plan->acc_row,
-                                  .rows = rows,
-                                  .count = u->length};
+        const tapconv_emit out = {
+            .src = acc + i * u->length * plan->real->bytes, .src_row = plan->acc_row, .rows = rows, .count = u->length};
         tapconv_emit_conv(job, span, u->item + i, channel, u->time, out);
     }
 }
 
-static void compute_unit(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u, const tapconv_dense_unit *next, int staged,
-                         const tapconv_dense_scratch *s)
+static void compute_unit(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u,
+                         const tapconv_dense_unit *next, int staged, const tapconv_dense_scratch *s)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const tapconv_shape *shape = &plan->shape;
@@ -373,11 +379,11 @@ static void compute_unit(const tapconv_job *job, tapconv_span span, const tapcon
         taps_in_reach(job, u, &c.first_tap, &c.end_tap);
         const tapconv_dense_unit *const then = end < terms ? u : next;
         const int64_t rows_each = tapconv_min(plan->real->rows, shape->group_out);
-        const int64_t calls = calls_for(plan, u, rows_each, first, end) * tapconv_ceil_div(u->end - u->first, rows_each);
+        const int64_t calls =
+            calls_for(plan, u, rows_each, first, end) * tapconv_ceil_div(u->end - u->first, rows_each);
         const int64_t then_first = end < terms ? end : 0;
         tapconv_ahead input = {0};
-        if (then)
-            input = input_ahead(job, then, then_first, tapconv_min(terms, then_first + plan->chunk_terms), calls);
+        if (then) input = input_ahead(job, then, then_first, tapconv_min(terms, then_first + plan->chunk_terms), calls);
         for (int64_t channel = u->first, rows; channel < u->end; channel += rows) {
             const int64_t in_block = (channel - base) % TAPCONV_BLOCK;
             const int64_t left = u->end - channel;

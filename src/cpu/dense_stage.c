@@ -15,7 +15,8 @@ tapconv_dense_scratch tapconv_dense_scratch_in(const tapconv_cpu_plan *plan, voi
     return s;
 }
 
-static void stage_window(const tapconv_job *job, const tapconv_dense_unit *u, int64_t channel, const tapconv_dense_scratch *s, char *rows)
+static void stage_window(const tapconv_job *job, const tapconv_dense_unit *u, int64_t channel,
+                         const tapconv_dense_scratch *s, char *rows)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const tapconv_problem *p = &plan->shape.p;
@@ -53,7 +54,8 @@ static void stage_panel(const tapconv_job *job, const tapconv_dense_unit *u, int
     }
 }
 
-void tapconv_dense_stage(const tapconv_job *job, const tapconv_dense_unit *u, int64_t first, int64_t end, const tapconv_dense_scratch *s)
+void tapconv_dense_stage(const tapconv_job *job, const tapconv_dense_unit *u, int64_t first, int64_t end,
+                         const tapconv_dense_scratch *s)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const int64_t taps = plan->shape.p.kernel_size, base = u->group * plan->shape.group_in;

@@ -43,7 +43,8 @@ static int layout(tapconv_cpu_plan *plan)
     const tapconv_shape *s = &plan->shape;
     const tapconv_problem *p = &s->p;
     const int64_t reach = (p->kernel_size - 1) * p->dilation;
-    if (s->group_in != 1 || s->group_out > 2 || reach > TAPCONV_LONGEST_LINE || p->stride > TAPCONV_TILE_COLUMNS) return 0;
+    if (s->group_in != 1 || s->group_out > 2 || reach > TAPCONV_LONGEST_LINE || p->stride > TAPCONV_TILE_COLUMNS)
+        return 0;
     if (!tapconv_plan_phases(plan)) return -1;
     const int64_t tile = most_vectors(plan->real) * plan->real->lanes;
     plan->columns = readable(plan) ? tile : TAPCONV_DEPTHWISE_COLUMNS;
@@ -76,13 +77,21 @@ typedef struct row {
 } row;
 
 /* `columns` sums from x to out. */
-static void compute_sums(const tapconv_cpu_plan *plan, const row *r, const char *x, char *out, int64_t columns, int stream)
+static void compute_sums(const tapconv_cpu_plan *plan, const row *r, const char *x, char *out, int64_t columns,
+                         int stream)
 {
     const tapconv_real_kernels *real = plan->real;
     const int64_t bytes = real->bytes, taps = plan->shape.p.kernel_size;
     if (row_kernel(plan)) {
-        const tapconv_tile tile = {.x = x, .offset = plan->offset, .w = r->w, .w_step = r->w_step, .steps = taps, .out = out,
-                                   .bias = r->bias, .columns = columns, .stream = stream};
+        const tapconv_tile tile = {.x = x,
+                                   .offset = plan->offset,
+                                   .w = r->w,
+                                   .w_step = r->w_step,
+                                   .steps = taps,
+                                   .out = out,
+                                   .bias = r->bias,
+                                   .columns = columns,
+                                   .stream = stream};
         row_kernel(plan)(&tile);
         return;
     }

@@ -29,8 +29,7 @@ uint32_t tapconv_cpu_features(void)
     uint32_t features = TAPCONV_ISA_SCALAR;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
-        features |= TAPCONV_ISA_AVX2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) features |= TAPCONV_ISA_AVX2;
     if ((features & TAPCONV_ISA_AVX2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         features |= TAPCONV_ISA_AVX512;

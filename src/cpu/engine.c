@@ -1,8 +1,8 @@
 /* Planning on the CPU: instruction set, kernel family, workspace. */
+#include "engine.h"
 #include "cpu/blocksizes.h"
 #include "cpu/cpu.h"
 #include "cpu/parallel.h"
-#include "engine.h"
 #include "error.h"
 
 #include <inttypes.h>
@@ -115,7 +115,8 @@ static tapconv_status choose(tapconv_cpu_plan *plan, const tapconv_plan_options 
     }
     int made = lay_out(plan, family);
     if (made == 0 && options->kernel)
-        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "kernel is \"%s\", which does not take this problem", family->name);
+        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "kernel is \"%s\", which does not take this problem",
+                            family->name);
     if (made == 0) {
         why = "the general kernel: the sizes are beyond the others";
         made = lay_out(plan, &tapconv_dense_panel);
@@ -131,7 +132,8 @@ static tapconv_status choose_isa(const tapconv_plan_options *options, const tapc
 {
     *isa = tapconv_isa_choose(options->isa_mask);
     if (*isa) return TAPCONV_OK;
-    return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "isa_mask is 0x%" PRIx32 "; it must have a bit of tapconv_cpu_features, 0x%" PRIx32,
+    return tapconv_fail(TAPCONV_INVALID_ARGUMENT,
+                        "isa_mask is 0x%" PRIx32 "; it must have a bit of tapconv_cpu_features, 0x%" PRIx32,
                         options->isa_mask, tapconv_cpu_features());
 }
 
@@ -160,7 +162,8 @@ static tapconv_status plan_cpu(void **made, const tapconv_shape *shape, const ta
     if (status == TAPCONV_OK) {
         tapconv_norm_layout(plan);
         if (!lay_workspace(plan))
-            status = tapconv_fail(TAPCONV_OUT_OF_MEMORY, "the workspace would have more bytes than there are addresses");
+            status =
+                tapconv_fail(TAPCONV_OUT_OF_MEMORY, "the workspace would have more bytes than there are addresses");
     }
     if (status != TAPCONV_OK) {
         destroy(plan);

@@ -1,2 +1,3 @@
 #include "cpu/simd/avx512.h"
+
 #include "cpu/kernels/table.h"

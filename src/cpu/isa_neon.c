@@ -1,2 +1,3 @@
 #include "cpu/simd/neon.h"
+
 #include "cpu/kernels/table.h"

@@ -1,2 +1,3 @@
 #include "cpu/simd/scalar.h"
+
 #include "cpu/kernels/table.h"

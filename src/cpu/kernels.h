@@ -77,7 +77,8 @@ typedef struct tapconv_emit {
     const double *scale, *shift;
     tapconv_activation activation;
     int stream; /* dst will not be read soon: write past the caches */
-    const void *fetch; /* as many reals that are wanted next, to be requested on the way where dst is streamed, or NULL */
+    const void
+        *fetch; /* as many reals that are wanted next, to be requested on the way where dst is streamed, or NULL */
 } tapconv_emit;
 
 /* The mean and the sum of squared distances from it of rows x count values, by two looks. */
@@ -91,9 +92,9 @@ typedef struct tapconv_moments {
 
 /* All slots for one real type. */
 typedef struct tapconv_real_kernels {
-    int bytes;    /* of the real type */
-    int lanes;    /* of its vectors */
-    int rows;     /* most rows of a register tile */
+    int bytes;        /* of the real type */
+    int lanes;        /* of its vectors */
+    int rows;         /* most rows of a register tile */
     int thin_columns; /* most columns for which thin beats tile; 0 without thin */
     /* [rows - 1][vectors - 1]; NULL where the registers do not suffice. A row's last entry is its widest. */
     tapconv_tile_kernel tile[TAPCONV_BLOCK][TAPCONV_MOST_VECTORS];
@@ -120,11 +121,14 @@ typedef struct tapconv_real_kernels {
 
 #define TAPCONV_PEAK_FLOPS (2 * 12 * 64)
 
-static inline int tapconv_thin_blocks(int64_t columns) { return columns <= 2 ? 8 : columns <= 4 ? 4 : 2; }
+static inline int tapconv_thin_blocks(int64_t columns)
+{
+    return columns <= 2 ? 8 : columns <= 4 ? 4 : 2;
+}
 
 typedef struct tapconv_isa {
     uint32_t bit;
-    const tapconv_real_kernels *real[2]; /* float, double */
+    const tapconv_real_kernels *real[2];                            /* float, double */
     void (*stream_copy)(void *dst, const void *src, int64_t bytes); /* both 64-byte aligned, bytes a multiple of 64 */
     void (*stream_fence)(void); /* after streaming stores, before another thread may read */
 } tapconv_isa;

@@ -62,8 +62,8 @@ static int calls_of_execute(layer *l)
 
 static tapconv_problem layer_number(int number)
 {
-    tapconv_problem p = number % 2 ? tapconv_conv1d_groupnorm(2, 32, 64, 1500, 3, 1, 8)
-                                   : tapconv_causal_conv1d(2, 64, 64, 1500, 4, 2);
+    tapconv_problem p =
+        number % 2 ? tapconv_conv1d_groupnorm(2, 32, 64, 1500, 3, 1, 8) : tapconv_causal_conv1d(2, 64, 64, 1500, 4, 2);
     if (number / 2 == 1) p.layout = TAPCONV_NLC;
     if (number / 2 == 2) p.stride = 3;
     if (number / 2 == 3) p.groups = 32;

@@ -86,7 +86,8 @@ TEST(bits_of_batch_sizes)
 {
     enum { BATCH = 3 };
     for (int number = 0; number < layer_count(); number++) {
-        layer all = layer_make(layer_number(number, BATCH), NULL, 2), one = layer_make(layer_number(number, 1), NULL, 2);
+        layer all = layer_make(layer_number(number, BATCH), NULL, 2),
+              one = layer_make(layer_number(number, 1), NULL, 2);
         layer_run(&all);
         CHECK(all.y_bytes == BATCH * one.y_bytes && all.packed_bytes == one.packed_bytes);
         one.arrays.packed_weights = all.packed;
@@ -115,7 +116,8 @@ TEST(bits_of_lengths)
         p.length = lengths[i];
         layer l = layer_make(p, NULL, 3);
         for (int64_t channel = 0; channel < p.in_channels; channel++)
-            memcpy((float *)l.x + channel * p.length, (float *)whole.x + channel * 2100, (size_t)p.length * sizeof(float));
+            memcpy((float *)l.x + channel * p.length, (float *)whole.x + channel * 2100,
+                   (size_t)p.length * sizeof(float));
         l.arrays.packed_weights = whole.packed;
         layer_run(&l);
         for (int64_t channel = 0; channel < p.out_channels; channel++)

@@ -12,7 +12,7 @@
         const int count = (int)(sizeof expected / sizeof expected[0]);                                                 \
         for (int i = 0; i < count; i++) {                                                                              \
             const char *name = function((type)i);                                                                      \
-            CHECK_FOR(name && strcmp(name, expected[i]) == 0, #function " of %d", i);                                  \
+            CHECK_FOR(name &&strcmp(name, expected[i]) == 0, #function " of %d", i);                                   \
         }                                                                                                              \
         CHECK(function((type)count) == NULL && function((type)-1) == NULL && function((type)0x7fffffff) == NULL);      \
     } while (0)

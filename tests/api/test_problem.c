@@ -18,7 +18,10 @@ typedef struct refusal {
     change changes[6];    /* of a legal problem, that make it illegal; the first of 0 bytes ends them */
 } refusal;
 
-#define SET(field, value) {offsetof(tapconv_problem, field), sizeof((tapconv_problem *)0)->field, value}
+#define SET(field, value)                                                                                              \
+    {                                                                                                                  \
+        offsetof(tapconv_problem, field), sizeof((tapconv_problem *)0)->field, value                                   \
+    }
 /* ISO C has no name for it. */
 __extension__ typedef __int128 wide;
 
@@ -175,9 +178,9 @@ TEST(problem_out_length)
     static const struct {
         int64_t length, kernel_size, stride, dilation, left, right, expected;
     } cases[] = {
-        {8192, 4, 1, 1, 3, 0, 8192}, {32, 3, 1, 1, 1, 1, 32},  {32, 3, 2, 1, 1, 1, 16}, {10, 3, 3, 2, 0, 0, 2},
-        {0, 3, 1, 1, 2, 1, 1},       {1, 1, 1, 1, 0, 0, 1},    {5, 5, 7, 1, 0, 0, 1},   {5, 9, 1, 1, 100, 3, 100},
-        {4, 2, 1000, 1, 0, 0, 1},    {17, 2, 4, 16, 0, 0, 1},  {1, 1, 2, 1, 9, 0, 5},
+        {8192, 4, 1, 1, 3, 0, 8192}, {32, 3, 1, 1, 1, 1, 32}, {32, 3, 2, 1, 1, 1, 16}, {10, 3, 3, 2, 0, 0, 2},
+        {0, 3, 1, 1, 2, 1, 1},       {1, 1, 1, 1, 0, 0, 1},   {5, 5, 7, 1, 0, 0, 1},   {5, 9, 1, 1, 100, 3, 100},
+        {4, 2, 1000, 1, 0, 0, 1},    {17, 2, 4, 16, 0, 0, 1}, {1, 1, 2, 1, 9, 0, 5},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tapconv_problem p = tapconv_conv1d(1, 2, 2, cases[i].length, cases[i].kernel_size, 0);
@@ -231,9 +234,27 @@ TEST(problem_constructors_of_nonsense)
  * gives and arrays that 63 bits can count; and a plan for them is made or refused, never worse. */
 TEST(problem_extreme_sizes)
 {
-    static const int64_t values[] = {
-        0, 1, 2, 3, 4, 5, 7, 255, 65536, INT64_C(1) << 20, INT64_C(1) << 31, (INT64_C(1) << 31) + 1, INT64_C(1) << 32,
-        INT64_C(1) << 40, INT64_C(1) << 56, (INT64_C(1) << 57) - 1, INT64_C(1) << 62, MOST - 1, MOST, -1, LEAST};
+    static const int64_t values[] = {0,
+                                     1,
+                                     2,
+                                     3,
+                                     4,
+                                     5,
+                                     7,
+                                     255,
+                                     65536,
+                                     INT64_C(1) << 20,
+                                     INT64_C(1) << 31,
+                                     (INT64_C(1) << 31) + 1,
+                                     INT64_C(1) << 32,
+                                     INT64_C(1) << 40,
+                                     INT64_C(1) << 56,
+                                     (INT64_C(1) << 57) - 1,
+                                     INT64_C(1) << 62,
+                                     MOST - 1,
+                                     MOST,
+                                     -1,
+                                     LEAST};
     uint64_t state = 20260;
     int accepted = 0, planned = 0;
     for (int round = 0; round < 100000; round++) {

@@ -104,8 +104,8 @@ static uint16_t to_16_bits(double value, tapconv_type type)
 TEST(convert_rounds_to_nearest_even)
 {
     CHECK(to_16_bits(1.0, TAPCONV_F16) == 0x3c00);
-    CHECK(to_16_bits(1 + 0x1p-11, TAPCONV_F16) == 0x3c00);      /* a tie, to even */
-    CHECK(to_16_bits(1 + 3 * 0x1p-11, TAPCONV_F16) == 0x3c02);  /* a tie, to even, upwards */
+    CHECK(to_16_bits(1 + 0x1p-11, TAPCONV_F16) == 0x3c00);           /* a tie, to even */
+    CHECK(to_16_bits(1 + 3 * 0x1p-11, TAPCONV_F16) == 0x3c02);       /* a tie, to even, upwards */
     CHECK(to_16_bits(1 + 0x1p-11 + 0x1p-40, TAPCONV_F16) == 0x3c01); /* a tie in float32, none in float64 */
     CHECK(to_16_bits(65504, TAPCONV_F16) == 0x7bff);
     CHECK(to_16_bits(65519.999, TAPCONV_F16) == 0x7bff);

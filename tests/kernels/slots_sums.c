@@ -98,7 +98,10 @@ static void check_tile(const slots *s, int64_t rows, int64_t vectors)
     const int64_t lanes = s->real->lanes, columns = check_between((vectors - 1) * lanes + 1, vectors * lanes);
     const int64_t whole = vectors * lanes, most_offset = check_between(0, 200);
     double (*const value)(void) = pick_values();
-    products p = {.rows = rows, .columns = columns, .steps = pick_steps(), .w_step = pair ? TAPCONV_BLOCK : check_between(rows, 8)};
+    products p = {.rows = rows,
+                  .columns = columns,
+                  .steps = pick_steps(),
+                  .w_step = pair ? TAPCONV_BLOCK : check_between(rows, 8)};
     if (pair) p.block_step = p.steps * TAPCONV_BLOCK + check_between(0, 20);
     p.integers = value == check_small_integer;
     p.offset = make_offsets(p.steps, most_offset);

@@ -37,8 +37,8 @@ static inline __attribute__((always_inline)) void emit_contiguous(const emit_row
         float *const out = dst;
         if (stream) { /* up to the first whole vector by ordinary stores */
             const int64_t misaligned = (int64_t)((uintptr_t)out / sizeof(float) % VF_LANES);
-            const int64_t head = (VF_LANES - misaligned) % VF_LANES < row->count ? (VF_LANES - misaligned) % VF_LANES
-                                                                                  : row->count;
+            const int64_t head =
+                (VF_LANES - misaligned) % VF_LANES < row->count ? (VF_LANES - misaligned) % VF_LANES : row->count;
             if (head > 0) vf_store_part(out, emit_value(row, vf_load_part(row->src, head), activate), head);
             for (i = head; i + VF_LANES <= row->count; i += VF_LANES) {
                 if (row->fetch) __builtin_prefetch(row->fetch + i);
@@ -48,7 +48,8 @@ static inline __attribute__((always_inline)) void emit_contiguous(const emit_row
         for (; i + VF_LANES <= row->count; i += VF_LANES)
             vf_store(out + i, emit_value(row, vf_load(row->src + i), activate));
         if (i < row->count)
-            vf_store_part(out + i, emit_value(row, vf_load_part(row->src + i, row->count - i), activate), row->count - i);
+            vf_store_part(out + i, emit_value(row, vf_load_part(row->src + i, row->count - i), activate),
+                          row->count - i);
         return;
     }
     for (; i + VF_LANES <= row->count; i += VF_LANES)
@@ -66,7 +67,8 @@ static inline __attribute__((always_inline)) void emit_rows(const tapconv_emit *
 {
     const size_t size = tapconv_type_bytes(emit->type);
     for (int64_t r = 0; r < emit->rows; r++) {
-        emit_row row = {.src = (const float *)emit->src + r * emit->src_row, .fetch = emit->fetch, .count = emit->count};
+        emit_row row = {
+            .src = (const float *)emit->src + r * emit->src_row, .fetch = emit->fetch, .count = emit->count};
         if (emit->bias) row.has_bias = 1, row.bias = (float)emit->bias[r];
         int wide = 0;
         if (emit->scale) {
@@ -109,10 +111,16 @@ static inline __attribute__((always_inline)) void emit_rows(const tapconv_emit *
     }
 }
 
-static inline vf activate_none(vf v) { return v; }
+static inline vf activate_none(vf v)
+{
+    return v;
+}
 
 #define EMIT(name)                                                                                                     \
-    static void emit_##name(const tapconv_emit *emit) { emit_rows(emit, activate_##name); }
+    static void emit_##name(const tapconv_emit *emit)                                                                  \
+    {                                                                                                                  \
+        emit_rows(emit, activate_##name);                                                                              \
+    }
 EMIT(none)
 EMIT(relu)
 EMIT(silu)
@@ -128,7 +136,7 @@ EMIT(leaky_relu)
 static void f32_emit(const tapconv_emit *emit)
 {
     static void (*const by_activation[TAPCONV_ACTIVATION_COUNT])(const tapconv_emit *) = {
-        emit_none, emit_relu, emit_silu, emit_gelu, emit_gelu_tanh, emit_mish, emit_tanh, emit_sigmoid, emit_elu,
-        emit_leaky_relu};
+        emit_none, emit_relu, emit_silu,    emit_gelu, emit_gelu_tanh,
+        emit_mish, emit_tanh, emit_sigmoid, emit_elu,  emit_leaky_relu};
     by_activation[emit->activation](emit);
 }

@@ -41,4 +41,7 @@ static inline __attribute__((always_inline)) void NAME(row_body)(const tapconv_t
 }
 
 #define ROW(taps)                                                                                                      \
-    static void NAME(row_##taps)(const tapconv_tile *tile) { NAME(row_body)(tile, taps); }
+    static void NAME(row_##taps)(const tapconv_tile *tile)                                                             \
+    {                                                                                                                  \
+        NAME(row_body)(tile, taps);                                                                                    \
+    }

@@ -1,8 +1,8 @@
 /* One instruction set's kernels: the templates for float32 and float64, and the table that names them. Included by
  * isa_*.c after the vocabulary. */
+#include "convert.h"
 #include "cpu/kernels.h"
 #include "cpu/slabs.h"
-#include "convert.h"
 
 #include <math.h>
 #include <string.h>
@@ -30,8 +30,7 @@
 #define UP_TO_8(T, r) UP_TO_5(T, r) T(r, 6) T(r, 7) T(r, 8)
 #define ALL_TILES(T) UP_TO_8(T, 1) UP_TO_5(T, 2) UP_TO_3(T, 3) UP_TO_3(T, 4)
 #endif
-#define ALL_ROWS(T)                                                                                                    \
-    T(1) T(2) T(3) T(4) T(5) T(6) T(7) T(8) T(9) T(10) T(11) T(12) T(13) T(14) T(15) T(16)
+#define ALL_ROWS(T) T(1) T(2) T(3) T(4) T(5) T(6) T(7) T(8) T(9) T(10) T(11) T(12) T(13) T(14) T(15) T(16)
 #define ALL_THIN(T) T(1, 8) T(2, 8) T(3, 4) T(4, 4) T(5, 2) T(6, 2) T(7, 2) T(8, 2)
 
 #define PASTE_(a, b) a##b
@@ -57,13 +56,16 @@ static inline vf f32_load_vector(const void *src, tapconv_type type, tapconv_mat
     if (math == TAPCONV_MATH_BF16) vf_store_bf16(narrow, v), v = vf_load_bf16(narrow);
     return v;
 }
-static inline vd f32_widen(const float *src) { return vd_from_f32(src); }
+static inline vd f32_widen(const float *src)
+{
+    return vd_from_f32(src);
+}
 
-#include "cpu/kernels/tile.h"
-#include "cpu/kernels/thin.h"
-#include "cpu/kernels/stage.h"
 #include "cpu/kernels/moments.h"
 #include "cpu/kernels/peak.h"
+#include "cpu/kernels/stage.h"
+#include "cpu/kernels/thin.h"
+#include "cpu/kernels/tile.h"
 ALL_TILES(TILE)
 #if SIMD_REGISTERS == 32
 TILE(16, 1)
@@ -103,13 +105,16 @@ static inline vd f64_load_vector(const void *src, tapconv_type type, tapconv_mat
     for (int64_t i = 0; i < VD_LANES; i++) wide[i] = tapconv_get(src, type, i);
     return vd_load(wide);
 }
-static inline vd f64_widen(const double *src) { return vd_load(src); }
+static inline vd f64_widen(const double *src)
+{
+    return vd_load(src);
+}
 
-#include "cpu/kernels/tile.h"
-#include "cpu/kernels/thin.h"
-#include "cpu/kernels/stage.h"
 #include "cpu/kernels/moments.h"
 #include "cpu/kernels/peak.h"
+#include "cpu/kernels/stage.h"
+#include "cpu/kernels/thin.h"
+#include "cpu/kernels/tile.h"
 ALL_TILES(TILE)
 #if SIMD_REGISTERS == 32
 TILE(16, 1)

@@ -65,5 +65,11 @@ static inline __attribute__((always_inline)) void NAME(thin_body)(const tapconv_
 }
 
 #define THIN(columns, many)                                                                                            \
-    static void NAME(thin_1x##columns)(const tapconv_thin *thin) { NAME(thin_body)(thin, 1, columns); }                \
-    static void NAME(thin_##many##x##columns)(const tapconv_thin *thin) { NAME(thin_body)(thin, many, columns); }
+    static void NAME(thin_1x##columns)(const tapconv_thin *thin)                                                       \
+    {                                                                                                                  \
+        NAME(thin_body)(thin, 1, columns);                                                                             \
+    }                                                                                                                  \
+    static void NAME(thin_##many##x##columns)(const tapconv_thin *thin)                                                \
+    {                                                                                                                  \
+        NAME(thin_body)(thin, many, columns);                                                                          \
+    }

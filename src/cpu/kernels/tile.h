@@ -8,7 +8,7 @@
 #define TILE(rows, vectors)                                                                                            \
     static void NAME(tile_##rows##x##vectors)(const tapconv_tile *tile)                                                \
     {                                                                                                                  \
-        NAME(tile_body)(tile, rows, vectors);                                                                            \
+        NAME(tile_body)(tile, rows, vectors);                                                                          \
     }
 
 static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_tile *tile, const int rows,
@@ -30,9 +30,9 @@ static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_
         const REAL *const at = x + offset[s];                                                                          \
         V sample[12];                                                                                                  \
         _Pragma("GCC unroll 12") for (int v = 0; v < vectors; v++) sample[v] = VOP(load)(at + v * LANES);              \
-        _Pragma("GCC unroll 16") for (int r = 0; r < rows; r++)                                                         \
+        _Pragma("GCC unroll 16") for (int r = 0; r < rows; r++)                                                        \
         {                                                                                                              \
-            const V weight = VOP(set1)(r < 8 ? w[r] : second[r]);                                                                       \
+            const V weight = VOP(set1)(r < 8 ? w[r] : second[r]);                                                      \
             _Pragma("GCC unroll 12") for (int v = 0; v < vectors; v++) sum[r][v] =                                     \
                 VOP(fma)(weight, sample[v], sum[r][v]);                                                                \
         }                                                                                                              \

@@ -5,6 +5,9 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+/* A word a line. */
+/* clang-format off */
+
 #define SIMD_ISA avx2
 #define SIMD_BIT TAPCONV_ISA_AVX2
 #define SIMD_REGISTERS 16

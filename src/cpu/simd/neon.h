@@ -5,6 +5,9 @@
 #include <arm_neon.h>
 #include <stdint.h>
 
+/* A word a line. */
+/* clang-format off */
+
 #define SIMD_ISA neon
 #define SIMD_BIT TAPCONV_ISA_NEON
 #define SIMD_REGISTERS 32

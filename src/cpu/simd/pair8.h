@@ -1,4 +1,7 @@
 /* Eight float64 lanes as two vectors of four. */
+
+/* A word a line. */
+/* clang-format off */
 static inline vd8 vd8_zero(void) { return (vd8){vd_zero(), vd_zero()}; }
 static inline vd8 vd8_set1(double a) { return (vd8){vd_set1(a), vd_set1(a)}; }
 static inline vd8 vd8_load(const double *p) { return (vd8){vd_load(p), vd_load(p + 4)}; }

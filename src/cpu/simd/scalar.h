@@ -32,6 +32,9 @@
 #include <stdint.h>
 #include <string.h>
 
+/* A word a line. */
+/* clang-format off */
+
 #define SIMD_ISA scalar
 #define SIMD_BIT TAPCONV_ISA_SCALAR
 #define SIMD_REGISTERS 16
