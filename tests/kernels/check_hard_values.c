@@ -143,7 +143,7 @@ static void check_constant_groups(void)
 
 int main(int argc, char **argv)
 {
-    const int64_t rounds = check_begin(argc, argv, 100);
+    const int64_t rounds = check_begin(argc, argv, 25);
     for (int64_t round = 0; round < rounds; round++) {
         for (int64_t scene = 0; scene < SCENES; scene++) {
             tapconv_problem p = layer_random_problem(2e5);
