@@ -38,6 +38,7 @@ static packed_header header_of(const tapconv_plan *plan)
 
 static tapconv_status check_options(const tapconv_plan_options *o, const tapconv_engine **engine)
 {
+    *engine = &tapconv_cpu_engine;
     if (o->device == TAPCONV_CUDA)
         return tapconv_fail(TAPCONV_NO_DEVICE, "device is cuda:%" PRId32 "; this build has the cpu only",
                             o->device_index);
@@ -53,7 +54,6 @@ static tapconv_status check_options(const tapconv_plan_options *o, const tapconv
         if (o->reserved[i] != 0)
             return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "options->reserved is %" PRId32 "; it must be 0",
                                 o->reserved[i]);
-    *engine = &tapconv_cpu_engine;
     return TAPCONV_OK;
 }
 
@@ -61,7 +61,7 @@ tapconv_status tapconv_plan_create(tapconv_plan **plan, const tapconv_problem *p
                                    const tapconv_plan_options *options)
 {
     static const tapconv_plan_options defaults;
-    const tapconv_engine *engine;
+    const tapconv_engine *engine = NULL;
     tapconv_shape shape;
     void *made;
     if (!plan) return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "plan is NULL; it must point to where the plan goes");
@@ -122,7 +122,7 @@ tapconv_status tapconv_measure_ceilings(const tapconv_plan_options *options, tap
                                         tapconv_ceilings *ceilings)
 {
     static const tapconv_plan_options defaults;
-    const tapconv_engine *engine;
+    const tapconv_engine *engine = NULL;
     if (!ceilings) return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "ceilings is NULL; it must point to where they go");
     if (!tapconv_math_name(math))
         return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "math is %d; it must be a tapconv_math", (int)math);

@@ -145,7 +145,7 @@ too_large:
 
 tapconv_status tapconv_problem_check(const tapconv_problem *problem, int64_t *out_length)
 {
-    tapconv_shape shape;
+    tapconv_shape shape = {.out_length = 0};
     const tapconv_status status = tapconv_shape_from_problem(&shape, problem);
     if (status == TAPCONV_OK && out_length) *out_length = shape.out_length;
     return status;

@@ -111,6 +111,12 @@ void tapconv_cpu_execute(const void *made, const tapconv_arrays *arrays);
 
 tapconv_status tapconv_cpu_ceilings(const tapconv_plan_options *options, tapconv_math math, tapconv_ceilings *ceilings);
 
+/* The first cache line from p on. */
+static inline char *tapconv_aligned(char *p)
+{
+    return p + (64 - (uintptr_t)p % 64) % 64;
+}
+
 static inline int64_t tapconv_min(int64_t a, int64_t b)
 {
     return a < b ? a : b;

@@ -1,17 +1,12 @@
 /* Staging for the dense families: windows and panels, as dense.c describes them. */
 #include "cpu/dense.h"
 
-static char *aligned(char *p)
-{
-    return (char *)(((uintptr_t)p + 63) / 64 * 64);
-}
-
 tapconv_dense_scratch tapconv_dense_scratch_in(const tapconv_cpu_plan *plan, void *memory)
 {
     tapconv_dense_scratch s;
-    s.stage = aligned(memory);
-    s.line = aligned(s.stage + plan->stage_elements * plan->real->bytes);
-    s.acc = aligned(s.line + plan->line * plan->real->bytes);
+    s.stage = tapconv_aligned(memory);
+    s.line = tapconv_aligned(s.stage + plan->stage_elements * plan->real->bytes);
+    s.acc = tapconv_aligned(s.line + plan->line * plan->real->bytes);
     return s;
 }
 

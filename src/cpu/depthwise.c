@@ -182,7 +182,7 @@ static void compute_row(const tapconv_job *job, tapconv_span span, int64_t flat,
     row r = {.item = flat / channels, .channel = flat % channels};
     r.x_channel = r.channel / plan->shape.group_out;
     r.w = tapconv_packed_channel(plan, job->arrays->packed_weights, r.channel, &r.w_step);
-    r.stage = (char *)(((uintptr_t)scratch + 63) / 64 * 64);
+    r.stage = tapconv_aligned(scratch);
     r.line = r.stage + plan->stage_elements * bytes;
     r.partial = r.line + plan->line * bytes;
     if (plan->direct) {

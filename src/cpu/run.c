@@ -40,7 +40,7 @@ void tapconv_cpu_execute(const void *made, const tapconv_arrays *arrays)
     const tapconv_problem *p = &plan->shape.p;
     const int64_t channels = p->out_channels;
     tapconv_job job = {.plan = plan, .arrays = arrays};
-    job.workspace = (char *)(((uintptr_t)arrays->workspace + 63) / 64 * 64);
+    job.workspace = tapconv_aligned(arrays->workspace);
     double *const params = (double *)(void *)(job.workspace + plan->params_at);
     job.bias64 = widened(arrays->bias, p->param_type, channels, params);
     job.gamma = widened(arrays->gamma, p->param_type, channels, params + channels);

@@ -12,6 +12,7 @@
 #include "cpu/kernels/activate_f64.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,8 +232,8 @@ static int check_f64(tapconv_activation activation, int64_t count)
             if (!(error <= worst)) worst = error, worst_in = v;
         }
     }
-    printf("%-10s f64    %10lld values, at most %.4f ulp: %.17g%s\n", tapconv_activation_name(activation),
-           (long long)(4 * count + 2), worst, worst_in, wrong ? "  WRONG" : "");
+    printf("%-10s f64    %10" PRId64 " values, at most %.4f ulp: %.17g%s\n", tapconv_activation_name(activation),
+           4 * count + 2, worst, worst_in, wrong ? "  WRONG" : "");
     return wrong > 0;
 }
 #else

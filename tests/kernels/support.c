@@ -131,7 +131,8 @@ check_buffer check_buffer_make(size_t bytes, size_t misaligned)
         printf("no memory for %zu bytes\n", bytes);
         exit(1);
     }
-    buffer.data = (char *)(((uintptr_t)buffer.memory + 63) / 64 * 64) + GUARD + misaligned % 64;
+    char *const memory = buffer.memory;
+    buffer.data = memory + (64 - (uintptr_t)memory % 64) % 64 + GUARD + misaligned % 64;
     check_buffer_poison(&buffer);
     return buffer;
 }
