@@ -1,5 +1,7 @@
 /* src/cpu/parallel.h by plain pthreads, started anew for each call: slow, but the thread sanitizer understands every
  * step, which it does not of an OpenMP runtime that was not compiled for it. For tests only. */
+#define _POSIX_C_SOURCE 200809L /* barriers */
+
 #include "cpu/parallel.h"
 
 #include <pthread.h>
