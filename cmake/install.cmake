@@ -17,6 +17,9 @@ install(TARGETS tapconv tapconv_static EXPORT tapconv
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TARGET tapconv_cuda)
+  install(TARGETS tapconv_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 if(TARGET tapconv_cli)
   file(RELATIVE_PATH library_from_command
     ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
@@ -35,6 +38,9 @@ string(REGEX REPLACE "/$" "" prefix_from_pc ${prefix_from_pc})
 file(RELATIVE_PATH libdir_from_prefix ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
 file(RELATIVE_PATH includedir_from_prefix ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 set(static_flags -lm)
+foreach(library IN LISTS CMAKE_DL_LIBS)
+  string(APPEND static_flags " -l${library}")
+endforeach()
 if(TAPCONV_HAVE_OPENMP)
   string(APPEND static_flags " ${OpenMP_C_FLAGS}")
 endif()

@@ -25,8 +25,11 @@
  *     tapconv_execute(plan, &a);                       (as often as wanted)
  *     tapconv_plan_destroy(plan);
  *
- * Memory     Every array is the caller's, in host memory for CPU plans, aligned for its element type; the library keeps
- *            none of them beyond the call. y may overlap no other array.
+ * Memory     Every array is the caller's, in host memory for CPU plans and in the device's memory for CUDA plans, aligned for
+ *            its element type; the library keeps none of them beyond the call. y may overlap no other array.
+ * GPUs       A plan of device TAPCONV_CUDA computes on one GPU; several GPUs may be used in one process, and the calling
+ *            thread's current device is as it was after every call. The engine is a shared object of its own,
+ *            libtapconv_cuda.so, loaded from beside the library when a CUDA device is first asked for.
  * Threads    Functions without a plan may be called from any thread. A plan is immutable: any number of threads may
  *            execute one plan at once, each with its own workspace and y. tapconv_plan_destroy waits for nobody.
  * Errors     A call that fails returns a status other than TAPCONV_OK, changes nothing that the caller can see, and
@@ -69,7 +72,8 @@ typedef enum tapconv_status {
     TAPCONV_INVALID_ARGUMENT =
         1, /* a value that is not allowed; the sentence names it, its value and what is allowed */
     TAPCONV_OUT_OF_MEMORY = 2,
-    TAPCONV_NO_DEVICE = 3 /* the device is not there, or this build has no engine for it */
+    TAPCONV_NO_DEVICE = 3,   /* the device is not there, or there is no engine for it */
+    TAPCONV_DEVICE_ERROR = 4 /* a GPU or its driver refused; the sentence has its own words */
 } tapconv_status;
 
 /* "major.minor.patch" of the library that runs, which may differ from the header's. */
@@ -194,7 +198,12 @@ typedef struct tapconv_plan_options {
     int32_t threads;       /* most threads an execute may use; 0: one a core. Small problems use fewer. */
     uint32_t isa_mask;     /* allow only these instruction sets; 0: all. The widest that is left is used. */
     const char *kernel;    /* for tests: force the kernel family of this name (see tapconv_kernel_name); NULL: choose */
-    int32_t reserved[6];   /* 0 */
+    const char *card; /* CUDA: plan for this card (see tapconv_card_name) as a table describes it, whether it is there
+                              or not. Such a plan explains itself and does not execute. NULL: the device's own card */
+    const char
+        *engine_path;    /* CUDA: the engine's shared object, instead of the one beside the library. A process has one
+                                engine: another path is refused once an engine is loaded. NULL: find it */
+    int32_t reserved[6]; /* 0 */
 } tapconv_plan_options;
 
 typedef struct tapconv_plan tapconv_plan;
@@ -217,7 +226,16 @@ typedef struct tapconv_plan_info {
     double bytes;       /* x, w, bias, gamma and beta read once, y written once */
     size_t workspace_bytes;
     size_t packed_weights_bytes;
-    int32_t threads; /* that execute will use */
+    int32_t threads; /* that execute will use; 0 for a GPU */
+    /* How the GPU is used; "" and 0 for the CPU. */
+    const char *device;                /* the card's name */
+    const char *tile;                  /* what a block computes: "256 channels x 128 samples" */
+    int64_t blocks;                    /* of the convolution's launch */
+    int32_t block_threads;             /* threads of a block */
+    int32_t registers;                 /* of a thread; 0: not known, since the card is not there */
+    int32_t shared_bytes;              /* shared memory of a block */
+    int32_t blocks_per_multiprocessor; /* that run at once; 0: not known, since the card is not there */
+    double waves;                      /* blocks over those that the whole card runs at once; 0: not known */
 } tapconv_plan_info;
 
 TAPCONV_API void tapconv_plan_get_info(const tapconv_plan *plan, tapconv_plan_info *info);
@@ -226,16 +244,30 @@ TAPCONV_API void tapconv_plan_get_info(const tapconv_plan *plan, tapconv_plan_in
  * refused by tapconv_plan_create; "dense-panel" takes every one. */
 TAPCONV_API const char *tapconv_kernel_name(int32_t index);
 
+/* The same for the engine of `where` (device and engine_path are read; NULL: the CPU). "general" takes every problem on a
+ * GPU. NULL as well if the engine cannot be loaded. */
+TAPCONV_API const char *tapconv_device_kernel_name(const tapconv_plan_options *where, int32_t index);
+
+/* The names of the cards that tapconv_plan_options.card may be, by index from 0; NULL beyond the last, or if the
+ * engine of `where` cannot be loaded. */
+TAPCONV_API const char *tapconv_card_name(const tapconv_plan_options *where, int32_t index);
+
 /* ------------------------------------------------------------------------------------------------------------- weights */
 
 /* Bytes of packed weights; depends on the layer (channels, kernel size, groups, math) but not on N, T or threads: one
  * packed buffer serves every plan of a layer, whatever its batch, length, instruction set or kernel. */
 TAPCONV_API size_t tapconv_packed_weights_bytes(const tapconv_plan *plan);
 
-/* Packs w (C_out, C_in/groups, K), of the problem's type, into `packed` (aligned to 8 bytes, `packed_bytes` long at
- * least). Pack again whenever the weights change. */
+/* Packs w (C_out, C_in/groups, K), of the problem's type, into `packed` (aligned to 8 bytes, to 256 on a GPU;
+ * `packed_bytes` long at least). Pack again whenever the weights change. On a GPU both are in its memory, and the work is
+ * enqueued on its default stream. */
 TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_pack_weights(const tapconv_plan *plan, const void *w,
                                                                      void *packed, size_t packed_bytes);
+
+/* The same, enqueued on `stream` (a cudaStream_t; see tapconv_arrays.stream). A CPU plan ignores `stream`. */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_pack_weights_on(const tapconv_plan *plan, const void *w,
+                                                                        void *packed, size_t packed_bytes,
+                                                                        void *stream);
 
 /* ------------------------------------------------------------------------------------------------------------ executing */
 
@@ -252,11 +284,18 @@ typedef struct tapconv_arrays {
     void *y;                    /* every element is written */
     void *workspace;
     size_t workspace_bytes;
-    void *reserved[4]; /* NULL */
+    void *
+        stream; /* CUDA: the cudaStream_t, of the plan's device, that the work is enqueued on; NULL: the device's default
+                     stream (0, the legacy one, as in CUDA's own calls). A CPU plan ignores it */
+    void *reserved[3]; /* NULL */
 } tapconv_arrays;
 
-/* Computes y. Allocates nothing and takes no lock; returns when y is complete. y's contents are undefined after a failure
- * only if the failure is not TAPCONV_INVALID_ARGUMENT. */
+/* Computes y. Allocates nothing and takes no lock; y's contents are undefined after a failure only if the failure is not
+ * TAPCONV_INVALID_ARGUMENT.
+ * On the CPU it returns when y is complete. On a GPU it enqueues and returns: it does not synchronise, and may be captured
+ * in a CUDA graph. Packed weights cannot be looked at from the host then: on a GPU it is the caller who must see to it that
+ * they are of the plan's layer, and were packed for a card of the same model. What goes wrong while the GPU computes is
+ * reported by whichever call synchronises next. */
 TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_execute(const tapconv_plan *plan, const tapconv_arrays *arrays);
 
 /* ----------------------------------------------------------------------------------------------------------- verifying */
@@ -286,13 +325,70 @@ TAPCONV_API void tapconv_round_tf32(float *values, int64_t count);
 
 /* What the machine can do at most, measured now (about 0.3 s). */
 typedef struct tapconv_ceilings {
-    double gflops;       /* fused multiply-adds from registers, two operations each, all threads together */
-    double gbytes_per_s; /* copying a large array, bytes read plus bytes written, the faster of plain and streaming */
+    double gflops;        /* the fastest way to multiply and add in the math mode, two operations each: on the CPU fused
+                            multiply-adds from registers, all threads together; on a GPU its tensor cores, in f32 a third
+                            of their f16 rate, since a float32 product takes three */
+    double gbytes_per_s;  /* copying a large array, bytes read plus bytes written, the faster of plain and streaming */
+    double fma_gflops;    /* fused multiply-adds from registers alone; on the CPU the same as gflops */
+    double least_seconds; /* that any problem takes: a launch, on a GPU; 0 on the CPU */
+    int32_t measured;     /* 1; 0: not measured but known of the card that the options describe */
 } tapconv_ceilings;
 
-/* Measures for the options' device, threads and instruction set and the arithmetic of `math` (float32 or float64). */
+/* Measures for the options' device, threads and instruction set and the arithmetic of `math`. */
 TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_measure_ceilings(const tapconv_plan_options *options,
                                                                          tapconv_math math, tapconv_ceilings *ceilings);
+
+/* ------------------------------------------------------------------------------------------------------------- devices */
+
+/* For programs that use a GPU through this library alone, as the tapconv command does. A program that has a CUDA runtime of
+ * its own needs none of these. Of `where`, device (which must be TAPCONV_CUDA), device_index and engine_path are read. The
+ * copies return when they are complete, and wait for the work of the default stream before. */
+
+typedef struct tapconv_device_info {
+    char name[64];        /* "NVIDIA H200" */
+    int32_t major, minor; /* compute capability */
+    int32_t multiprocessors;
+    int32_t driver_version, runtime_version; /* 12040 for CUDA 12.4: the newest that the driver knows; the engine's */
+    int64_t memory_bytes, free_bytes;
+    int64_t l2_bytes;
+} tapconv_device_info;
+
+/* How many CUDA devices there are; TAPCONV_NO_DEVICE, with the reason, if there is no engine, driver or device. */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_device_count(const tapconv_plan_options *where, int32_t *count);
+
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_device_describe(const tapconv_plan_options *where,
+                                                                        tapconv_device_info *info);
+
+/* Memory of the device, aligned to 256 bytes; to be given back with tapconv_device_free. Never NULL, also for 0 bytes. */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_device_allocate(const tapconv_plan_options *where,
+                                                                        void **memory, size_t bytes);
+
+/* NULL is allowed. Waits for the device. */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_device_free(const tapconv_plan_options *where, void *memory);
+
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_device_upload(const tapconv_plan_options *where, void *memory,
+                                                                      const void *host, size_t bytes);
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_device_download(const tapconv_plan_options *where, void *host,
+                                                                        const void *memory, size_t bytes);
+
+/* Sets each byte. 0xff makes every floating-point type NaN. */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_device_fill(const tapconv_plan_options *where, void *memory,
+                                                                    uint8_t byte, size_t bytes);
+
+/* Waits for everything that was enqueued on the device, and reports what went wrong in it. */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_device_synchronize(const tapconv_plan_options *where);
+
+#define TAPCONV_TIME_GRAPH 1u /* executes are captured in a CUDA graph, and the graph is launched */
+#define TAPCONV_TIME_COLD 2u  /* the L2 cache is overwritten before each sample */
+
+/* Times executes by the device's clock (events), on a stream of its own, after an untimed warm-up: seconds[i] is the time
+ * of an execute in the i-th of `samples` samples, each the average over `executes` of them in a row. Successive executes
+ * take `arrays[0]` to `arrays[sets - 1]` in turns, so that inputs need not be in a cache from the last one; their streams
+ * are not used. Allocates, and returns when it is done. For plans of CUDA devices. */
+TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_device_time(const tapconv_plan *plan,
+                                                                    const tapconv_arrays *arrays, int32_t sets,
+                                                                    uint32_t flags, int32_t executes, double *seconds,
+                                                                    int32_t samples);
 
 #ifdef __cplusplus
 }

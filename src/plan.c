@@ -13,7 +13,7 @@ struct tapconv_plan {
     tapconv_plan_info info;
 };
 
-/* In front of packed weights, so that those of another layer are noticed. */
+/* In front of packed weights in the host's memory, so that those of another layer are noticed. */
 typedef struct packed_header {
     char magic[8];
     int64_t out_channels, group_in, groups, kernel_size;
@@ -23,6 +23,11 @@ typedef struct packed_header {
 /* Keeps what follows at the alignment of a cache line, if the buffer has it. */
 #define HEADER_BYTES 64
 _Static_assert(sizeof(packed_header) <= HEADER_BYTES, "the header fits its place");
+
+static size_t header_bytes(const tapconv_plan *plan)
+{
+    return plan->engine->packs_on_host ? HEADER_BYTES : 0;
+}
 
 static packed_header header_of(const tapconv_plan *plan)
 {
@@ -36,27 +41,6 @@ static packed_header header_of(const tapconv_plan *plan)
                            .math = (int32_t)p->math};
 }
 
-static tapconv_status check_options(const tapconv_plan_options *o, const tapconv_engine **engine)
-{
-    *engine = &tapconv_cpu_engine;
-    if (o->device == TAPCONV_CUDA)
-        return tapconv_fail(TAPCONV_NO_DEVICE, "device is cuda:%" PRId32 "; this build has the cpu only",
-                            o->device_index);
-    if (o->device != TAPCONV_CPU)
-        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "device is %d; it must be a tapconv_device", (int)o->device);
-    if (o->device_index != 0)
-        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "device_index is %" PRId32 "; it must be 0 for the cpu",
-                            o->device_index);
-    if (o->threads < 0)
-        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "threads is %" PRId32 "; it must be 0 (one a core) or more",
-                            o->threads);
-    for (size_t i = 0; i < sizeof o->reserved / sizeof o->reserved[0]; i++)
-        if (o->reserved[i] != 0)
-            return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "options->reserved is %" PRId32 "; it must be 0",
-                                o->reserved[i]);
-    return TAPCONV_OK;
-}
-
 tapconv_status tapconv_plan_create(tapconv_plan **plan, const tapconv_problem *problem,
                                    const tapconv_plan_options *options)
 {
@@ -67,7 +51,7 @@ tapconv_status tapconv_plan_create(tapconv_plan **plan, const tapconv_problem *p
     if (!plan) return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "plan is NULL; it must point to where the plan goes");
     if (!options) options = &defaults;
     tapconv_status status = tapconv_shape_from_problem(&shape, problem);
-    if (status == TAPCONV_OK) status = check_options(options, &engine);
+    if (status == TAPCONV_OK) status = tapconv_engine_of(&engine, options);
     if (status != TAPCONV_OK) return status;
 
     tapconv_plan *result = calloc(1, sizeof *result);
@@ -81,12 +65,13 @@ tapconv_status tapconv_plan_create(tapconv_plan **plan, const tapconv_problem *p
     const double size = (double)tapconv_type_bytes(shape.p.type),
                  param = (double)tapconv_type_bytes(shape.p.param_type);
     const double params = (double)(shape.p.has_bias + 2 * shape.p.norm_affine) * (double)shape.p.out_channels;
-    *result = (tapconv_plan){.engine = engine, .made = made, .shape = shape};
+    *result =
+        (tapconv_plan){.engine = engine, .made = made, .shape = shape, .info = {.isa = "", .device = "", .tile = ""}};
     engine->info(made, &result->info);
     result->info.out_length = shape.out_length;
     result->info.flops = 2 * outputs * sum;
     result->info.bytes = size * ((double)shape.x_elements + (double)shape.w_elements + outputs) + param * params;
-    result->info.packed_weights_bytes = HEADER_BYTES + engine->packed_bytes(made);
+    result->info.packed_weights_bytes = header_bytes(result) + engine->packed_bytes(made);
     *plan = result;
     return TAPCONV_OK;
 }
@@ -113,11 +98,6 @@ size_t tapconv_workspace_bytes(const tapconv_plan *plan)
     return plan ? plan->info.workspace_bytes : 0;
 }
 
-const char *tapconv_kernel_name(int32_t index)
-{
-    return index < 0 ? NULL : tapconv_cpu_engine.kernel_name(index);
-}
-
 tapconv_status tapconv_measure_ceilings(const tapconv_plan_options *options, tapconv_math math,
                                         tapconv_ceilings *ceilings)
 {
@@ -127,7 +107,7 @@ tapconv_status tapconv_measure_ceilings(const tapconv_plan_options *options, tap
     if (!tapconv_math_name(math))
         return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "math is %d; it must be a tapconv_math", (int)math);
     if (!options) options = &defaults;
-    const tapconv_status status = check_options(options, &engine);
+    const tapconv_status status = tapconv_engine_of(&engine, options);
     return status == TAPCONV_OK ? engine->ceilings(options, math, ceilings) : status;
 }
 
@@ -145,20 +125,27 @@ static tapconv_status check_alignment(const char *name, const void *pointer, siz
 
 tapconv_status tapconv_pack_weights(const tapconv_plan *plan, const void *w, void *packed, size_t packed_bytes)
 {
+    return tapconv_pack_weights_on(plan, w, packed, packed_bytes, NULL);
+}
+
+tapconv_status tapconv_pack_weights_on(const tapconv_plan *plan, const void *w, void *packed, size_t packed_bytes,
+                                       void *stream)
+{
     if (!plan) return refuse_null("plan", "a plan");
     if (!w) return refuse_null("w", "the weights");
     if (!packed) return refuse_null("packed", "tapconv_packed_weights_bytes of memory");
     tapconv_status status = check_alignment("w", w, tapconv_type_bytes(plan->shape.p.type));
-    if (status == TAPCONV_OK) status = check_alignment("packed", packed, 8);
+    if (status == TAPCONV_OK) status = check_alignment("packed", packed, plan->engine->packed_alignment);
     if (status != TAPCONV_OK) return status;
     if (packed_bytes < plan->info.packed_weights_bytes)
         return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "packed_bytes is %zu; it must be %zu at least", packed_bytes,
                             plan->info.packed_weights_bytes);
-    const packed_header header = header_of(plan);
-    memset(packed, 0, HEADER_BYTES);
-    plan->engine->pack(plan->made, w, (char *)packed + HEADER_BYTES);
-    memcpy(packed, &header, sizeof header);
-    return TAPCONV_OK;
+    if (plan->engine->packs_on_host) {
+        const packed_header header = header_of(plan);
+        memset(packed, 0, HEADER_BYTES);
+        memcpy(packed, &header, sizeof header);
+    }
+    return plan->engine->pack(plan->made, w, (char *)packed + header_bytes(plan), stream);
 }
 
 static tapconv_status check_array(const char *name, const void *array, int wanted, tapconv_type type)
@@ -222,14 +209,15 @@ static tapconv_status check_packed(const tapconv_plan *plan, const void *packed)
     return TAPCONV_OK;
 }
 
-tapconv_status tapconv_execute(const tapconv_plan *plan, const tapconv_arrays *arrays)
+static tapconv_status check_arrays(const tapconv_plan *plan, const tapconv_arrays *arrays)
 {
-    if (!plan) return refuse_null("plan", "a plan");
     if (!arrays) return refuse_null("arrays", "a tapconv_arrays");
     const tapconv_problem *p = &plan->shape.p;
     tapconv_status status = TAPCONV_OK;
     if (plan->shape.x_elements > 0 || arrays->x) status = check_array("x", arrays->x, 1, p->type);
     if (status == TAPCONV_OK) status = check_array("packed_weights", arrays->packed_weights, 1, TAPCONV_F64);
+    if (status == TAPCONV_OK)
+        status = check_alignment("packed_weights", arrays->packed_weights, plan->engine->packed_alignment);
     if (status == TAPCONV_OK) status = check_array("bias", arrays->bias, p->has_bias, p->param_type);
     if (status == TAPCONV_OK) status = check_array("gamma", arrays->gamma, p->norm_affine, p->param_type);
     if (status == TAPCONV_OK) status = check_array("beta", arrays->beta, p->norm_affine, p->param_type);
@@ -245,13 +233,42 @@ tapconv_status tapconv_execute(const tapconv_plan *plan, const tapconv_arrays *a
     if (arrays->workspace_bytes < plan->info.workspace_bytes)
         return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "workspace_bytes is %zu; it must be %zu at least",
                             arrays->workspace_bytes, plan->info.workspace_bytes);
-    status = check_packed(plan, arrays->packed_weights);
-    if (status == TAPCONV_OK) status = check_overlaps(plan, arrays);
-    if (status != TAPCONV_OK) return status;
-    if (plan->shape.y_elements == 0) return TAPCONV_OK;
+    if (plan->engine->packs_on_host) status = check_packed(plan, arrays->packed_weights);
+    return status == TAPCONV_OK ? check_overlaps(plan, arrays) : status;
+}
 
+tapconv_status tapconv_execute(const tapconv_plan *plan, const tapconv_arrays *arrays)
+{
+    if (!plan) return refuse_null("plan", "a plan");
+    const tapconv_status status = check_arrays(plan, arrays);
+    if (status != TAPCONV_OK || plan->shape.y_elements == 0) return status;
     tapconv_arrays inner = *arrays;
-    inner.packed_weights = (const char *)arrays->packed_weights + HEADER_BYTES;
-    plan->engine->execute(plan->made, &inner);
-    return TAPCONV_OK;
+    inner.packed_weights = (const char *)arrays->packed_weights + header_bytes(plan);
+    return plan->engine->execute(plan->made, &inner);
+}
+
+tapconv_status tapconv_device_time(const tapconv_plan *plan, const tapconv_arrays *arrays, int32_t sets, uint32_t flags,
+                                   int32_t executes, double *seconds, int32_t samples)
+{
+    if (!plan) return refuse_null("plan", "a plan");
+    if (!plan->engine->time)
+        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "plan is of the cpu; it must be of a CUDA device");
+    if (!seconds) return refuse_null("seconds", "where the times go");
+    const struct {
+        const char *name;
+        int32_t value;
+    } counts[] = {{"sets", sets}, {"executes", executes}, {"samples", samples}};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        if (counts[i].value < 1)
+            return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "%s is %" PRId32 "; it must be 1 at least", counts[i].name,
+                                counts[i].value);
+    if (flags & ~(TAPCONV_TIME_GRAPH | TAPCONV_TIME_COLD))
+        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "flags is 0x%" PRIx32 "; it must be made of TAPCONV_TIME_...",
+                            flags);
+    if (!arrays) return refuse_null("arrays", "a tapconv_arrays");
+    for (int32_t i = 0; i < sets; i++) {
+        const tapconv_status status = check_arrays(plan, &arrays[i]);
+        if (status != TAPCONV_OK) return status;
+    }
+    return plan->engine->time(plan->made, arrays, sets, flags, executes, seconds, samples);
 }

@@ -7,9 +7,22 @@ sentence. The library is $TAPCONV_LIBRARY, or build/libtapconv.so of this tree.
 import ctypes
 import os
 import pathlib
-from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from ctypes import (
+    POINTER,
+    Structure,
+    byref,
+    c_char,
+    c_char_p,
+    c_double,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint8,
+    c_uint32,
+    c_void_p,
+)
 
-OK, INVALID_ARGUMENT, OUT_OF_MEMORY, NO_DEVICE = range(4)
+OK, INVALID_ARGUMENT, OUT_OF_MEMORY, NO_DEVICE, DEVICE_ERROR = range(5)
 
 # The library's names, each at the index that is its value in the header's enumeration.
 TYPES = ("f32", "f64", "f16", "bf16")
@@ -63,6 +76,8 @@ class PlanOptions(Structure):
         ("threads", c_int32),
         ("isa_mask", c_uint32),
         ("kernel", c_char_p),
+        ("card", c_char_p),
+        ("engine_path", c_char_p),
         ("reserved", c_int32 * 6),
     ]
 
@@ -78,6 +93,14 @@ class PlanInfo(Structure):
         ("workspace_bytes", c_size_t),
         ("packed_weights_bytes", c_size_t),
         ("threads", c_int32),
+        ("device", c_char_p),
+        ("tile", c_char_p),
+        ("blocks", c_int64),
+        ("block_threads", c_int32),
+        ("registers", c_int32),
+        ("shared_bytes", c_int32),
+        ("blocks_per_multiprocessor", c_int32),
+        ("waves", c_double),
     ]
 
 
@@ -91,12 +114,33 @@ class Arrays(Structure):
         ("y", c_void_p),
         ("workspace", c_void_p),
         ("workspace_bytes", c_size_t),
-        ("reserved", c_void_p * 4),
+        ("stream", c_void_p),
+        ("reserved", c_void_p * 3),
     ]
 
 
 class Ceilings(Structure):
-    _fields_ = [("gflops", c_double), ("gbytes_per_s", c_double)]
+    _fields_ = [
+        ("gflops", c_double),
+        ("gbytes_per_s", c_double),
+        ("fma_gflops", c_double),
+        ("least_seconds", c_double),
+        ("measured", c_int32),
+    ]
+
+
+class DeviceInfo(Structure):
+    _fields_ = [
+        ("name", c_char * 64),
+        ("major", c_int32),
+        ("minor", c_int32),
+        ("multiprocessors", c_int32),
+        ("driver_version", c_int32),
+        ("runtime_version", c_int32),
+        ("memory_bytes", c_int64),
+        ("free_bytes", c_int64),
+        ("l2_bytes", c_int64),
+    ]
 
 
 _PROTOTYPES = {
@@ -126,6 +170,21 @@ _PROTOTYPES = {
     "tapconv_convert": (c_int32, [c_void_p, c_int32, c_void_p, c_int32, c_int64]),
     "tapconv_round_tf32": (None, [c_void_p, c_int64]),
     "tapconv_measure_ceilings": (c_int32, [POINTER(PlanOptions), c_int32, POINTER(Ceilings)]),
+    "tapconv_pack_weights_on": (c_int32, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p]),
+    "tapconv_device_kernel_name": (c_char_p, [POINTER(PlanOptions), c_int32]),
+    "tapconv_card_name": (c_char_p, [POINTER(PlanOptions), c_int32]),
+    "tapconv_device_count": (c_int32, [POINTER(PlanOptions), POINTER(c_int32)]),
+    "tapconv_device_describe": (c_int32, [POINTER(PlanOptions), POINTER(DeviceInfo)]),
+    "tapconv_device_allocate": (c_int32, [POINTER(PlanOptions), POINTER(c_void_p), c_size_t]),
+    "tapconv_device_free": (c_int32, [POINTER(PlanOptions), c_void_p]),
+    "tapconv_device_upload": (c_int32, [POINTER(PlanOptions), c_void_p, c_void_p, c_size_t]),
+    "tapconv_device_download": (c_int32, [POINTER(PlanOptions), c_void_p, c_void_p, c_size_t]),
+    "tapconv_device_fill": (c_int32, [POINTER(PlanOptions), c_void_p, c_uint8, c_size_t]),
+    "tapconv_device_synchronize": (c_int32, [POINTER(PlanOptions)]),
+    "tapconv_device_time": (
+        c_int32,
+        [c_void_p, POINTER(Arrays), c_int32, c_uint32, c_int32, POINTER(c_double), c_int32],
+    ),
 }
 
 _loaded = None
@@ -185,9 +244,10 @@ def kernels():
 class Plan:
     """A planned problem; destroyed by `close`, at the end of a `with`, or with the object."""
 
-    def __init__(self, described, threads=0, isa_mask=0, kernel=None, device=0, device_index=0):
+    def __init__(self, described, threads=0, isa_mask=0, kernel=None, device=0, device_index=0, card=None):
         self._plan = c_void_p()
-        options = PlanOptions(device, device_index, threads, isa_mask, kernel.encode() if kernel else None)
+        texts = [text.encode() if text else None for text in (kernel, card)]
+        options = PlanOptions(device, device_index, threads, isa_mask, *texts)
         require(library().tapconv_plan_create(byref(self._plan), byref(described), byref(options)))
         self.info = PlanInfo()
         library().tapconv_plan_get_info(self._plan, byref(self.info))

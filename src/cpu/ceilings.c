@@ -86,6 +86,8 @@ tapconv_status tapconv_cpu_ceilings(const tapconv_plan_options *options, tapconv
     free(m.src);
     const double copy_seconds = plain_seconds < stream_seconds ? plain_seconds : stream_seconds;
     *ceilings = (tapconv_ceilings){.gflops = flops / peak_seconds * 1e-9,
-                                   .gbytes_per_s = 2 * (double)COPY_BYTES / copy_seconds * 1e-9};
+                                   .gbytes_per_s = 2 * (double)COPY_BYTES / copy_seconds * 1e-9,
+                                   .fma_gflops = flops / peak_seconds * 1e-9,
+                                   .measured = 1};
     return TAPCONV_OK;
 }

@@ -189,18 +189,30 @@ static size_t packed_bytes(const void *made)
     return tapconv_packed_elements(&plan->shape) * (size_t)plan->real->bytes;
 }
 
-static void pack(const void *made, const void *w, void *packed)
+static tapconv_status pack(const void *made, const void *w, void *packed, void *stream)
 {
+    (void)stream;
     tapconv_pack(made, w, packed);
+    return TAPCONV_OK;
+}
+
+static tapconv_status execute(const void *made, const tapconv_arrays *arrays)
+{
+    tapconv_cpu_execute(made, arrays);
+    return TAPCONV_OK;
 }
 
 const tapconv_engine tapconv_cpu_engine = {
+    .table_bytes = sizeof(tapconv_engine),
+    .version = TAPCONV_VERSION_TEXT,
+    .packs_on_host = 1,
+    .packed_alignment = 8,
     .plan = plan_cpu,
     .destroy = destroy,
     .info = info,
     .packed_bytes = packed_bytes,
     .pack = pack,
-    .execute = tapconv_cpu_execute,
+    .execute = execute,
     .kernel_name = kernel_name,
     .ceilings = tapconv_cpu_ceilings,
 };

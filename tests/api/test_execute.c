@@ -70,7 +70,7 @@ TEST(execute_superfluous_arrays)
     a = l.arrays;
     a.beta = one;
     check_refused(&l, &a, "beta", "NULL");
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 3; i++) {
         a = l.arrays;
         a.reserved[i] = l.workspace;
         check_refused(&l, &a, "reserved", "NULL");

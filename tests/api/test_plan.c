@@ -138,7 +138,7 @@ TEST(plan_widest_set)
 
 TEST(ceilings)
 {
-    tapconv_ceilings c = {-1, -1};
+    tapconv_ceilings c = {.gflops = -1, .gbytes_per_s = -1};
     CHECK_INVALID(tapconv_measure_ceilings(NULL, TAPCONV_MATH_F32, NULL), "ceilings", "NULL");
     CHECK_INVALID(tapconv_measure_ceilings(NULL, (tapconv_math)9, &c), "math", "9");
     const tapconv_plan_options bad = {.threads = -4};
