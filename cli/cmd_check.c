@@ -255,9 +255,10 @@ static int check_seed(const suite_problem *problem, int name_width, tally *t, la
     const sample s = e->info.flops > WHOLE_BELOW_FLOPS ? sample_some(l, seed) : sample_all(l);
     layer_randomize(l, o, seed);
     int failed = engine_pack(e, l);
-    engine_poison(e);
+    if (failed == 0) failed = engine_poison(e);
     progress_show("computing");
-    if (failed == 0) failed = engine_execute(e, l);
+    if (failed == 0) failed = engine_execute(e);
+    if (failed == 0) failed = engine_wait(e);
     progress_show(NULL);
     if (failed == 0) failed = engine_fetch(e);
     if (failed == 0) failed = compare_all(&v, a, o, l, e, &s);

@@ -16,7 +16,8 @@ static int compute(engine *e, const options *o, const layer *l, double *seconds)
     if (failed != 0) return failed;
     progress_show("computing");
     const double start = clock_seconds();
-    failed = engine_execute(e, l);
+    failed = engine_execute(e);
+    if (failed == 0) failed = engine_wait(e);
     *seconds = clock_seconds() - start;
     progress_show(NULL);
     return failed != 0 ? failed : engine_fetch(e);

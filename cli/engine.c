@@ -5,6 +5,7 @@
 
 #include "failure.h"
 #include "memory.h"
+#include "option_table.h"
 #include "progress.h"
 
 tapconv_plan_options engine_plan_options(const options *o)
@@ -14,7 +15,8 @@ tapconv_plan_options engine_plan_options(const options *o)
         .device_index = o->device == DEVICE_CPU ? 0 : (int32_t)o->device,
         .threads = (int32_t)o->threads,
         .isa_mask = o->isa == CHOICE_NONE ? 0 : UINT32_C(1) << o->isa,
-        .kernel = o->kernel_family == CHOICE_NONE ? NULL : tapconv_kernel_name((int32_t)o->kernel_family),
+        .kernel = o->kernel_family == CHOICE_NONE ? NULL : option_family_name(o->kernel_family),
+        .card = o->card,
     };
 }
 
@@ -38,6 +40,8 @@ static int fail_plan(tapconv_status status, const options *o)
     if (status == TAPCONV_NO_DEVICE) {
         if (o->device == DEVICE_CPU)
             snprintf(context, sizeof context, "--device cpu");
+        else if (o->card != NULL)
+            snprintf(context, sizeof context, "--device cuda:%.100s", o->card);
         else
             snprintf(context, sizeof context, "--device cuda:%d", (int)o->device);
     } else if (o->given[OPTION_FORCE_KERNEL] != NULL) {
@@ -53,24 +57,70 @@ static int fail_plan(tapconv_status status, const options *o)
 
 int engine_plan(engine *e, const options *o, const layer *l)
 {
-    *e = (engine){0};
-    const int failed = check_isa(o);
+    *e = (engine){.where = engine_plan_options(o)};
+    const int failed = o->device == DEVICE_CPU ? check_isa(o) : 0;
     if (failed != 0) return failed;
-    const tapconv_plan_options plan_options = engine_plan_options(o);
-    const tapconv_status status = tapconv_plan_create(&e->plan, &l->problem, &plan_options);
+    const tapconv_status status = tapconv_plan_create(&e->plan, &l->problem, &e->where);
     if (status != TAPCONV_OK) return fail_plan(status, o);
     tapconv_plan_get_info(e->plan, &e->info);
     return 0;
+}
+
+bool engine_on_gpu(const engine *e)
+{
+    return e->where.device != TAPCONV_CPU;
+}
+
+static int64_t bytes_of(const tensor *t)
+{
+    return tensor_count(t) * (int64_t)tapconv_type_bytes(t->type);
+}
+
+/* Memory where the engine computes. `at` holds it for engine_close. */
+static int take_memory(const engine *e, void **at, int64_t bytes, const char *what)
+{
+    if (!engine_on_gpu(e)) {
+        *at = memory_get(bytes, 1, what);
+        return *at != NULL ? 0 : EXIT_CANNOT;
+    }
+    const tapconv_status status = tapconv_device_allocate(&e->where, at, (size_t)bytes);
+    return status == TAPCONV_OK ? 0 : fail_library(status, what);
+}
+
+/* Where the engine finds an array of the layer's: the host's own, or memory on the GPU. */
+static int take_array(const engine *e, const void **at, const tensor *t, const char *what)
+{
+    *at = t->data;
+    if (!engine_on_gpu(e) || t->data == NULL) return 0;
+    void *memory = NULL;
+    const int failed = take_memory(e, &memory, bytes_of(t), what);
+    *at = memory;
+    return failed;
+}
+
+static int take_arrays(engine *e, const layer *l)
+{
+    tapconv_arrays *a = &e->arrays;
+    const void *w = NULL;
+    int failed = take_memory(e, &e->packed, (int64_t)e->info.packed_weights_bytes, "the packed weights");
+    if (failed == 0) failed = take_memory(e, &a->workspace, (int64_t)e->info.workspace_bytes, "the workspace");
+    a->packed_weights = e->packed;
+    a->workspace_bytes = e->info.workspace_bytes;
+    if (failed == 0) failed = take_array(e, &a->x, &l->x, "the input");
+    if (failed == 0) failed = take_array(e, &w, &l->w, "the weights");
+    e->w = (void *)(uintptr_t)w;
+    if (failed == 0) failed = take_array(e, &a->bias, &l->bias, "the bias");
+    if (failed == 0) failed = take_array(e, &a->gamma, &l->gamma, "gamma");
+    if (failed == 0) failed = take_array(e, &a->beta, &l->beta, "beta");
+    if (failed != 0) return failed;
+    a->y = e->y.data;
+    return engine_on_gpu(e) ? take_memory(e, &a->y, bytes_of(&e->y), "the output") : 0;
 }
 
 int engine_allocate(engine *e, const layer *l)
 {
     e->y = layer_output(l, l->problem.type);
     e->result = layer_output(l, l->problem.type == TAPCONV_F64 ? TAPCONV_F64 : TAPCONV_F32);
-    e->packed = memory_get((int64_t)e->info.packed_weights_bytes, 1, "the packed weights");
-    if (e->packed == NULL) return EXIT_CANNOT;
-    e->workspace = memory_get((int64_t)e->info.workspace_bytes, 1, "the workspace");
-    if (e->workspace == NULL) return EXIT_CANNOT;
     e->y.data = memory_get(tensor_count(&e->y), tapconv_type_bytes(e->y.type), "the output");
     if (e->y.data == NULL) return EXIT_CANNOT;
     e->result.data = e->y.data;
@@ -78,49 +128,78 @@ int engine_allocate(engine *e, const layer *l)
         e->result.data = memory_get(tensor_count(&e->y), tapconv_type_bytes(e->result.type), "the output as float32");
         if (e->result.data == NULL) return EXIT_CANNOT;
     }
-    return 0;
+    return take_arrays(e, l);
+}
+
+static int upload(const engine *e, const void *to, const tensor *t)
+{
+    if (!engine_on_gpu(e) || t->data == NULL) return 0;
+    const tapconv_status status = tapconv_device_upload(&e->where, (void *)(uintptr_t)to, t->data, (size_t)bytes_of(t));
+    return status == TAPCONV_OK ? 0 : fail_library(status, "copying to the device");
 }
 
 int engine_pack(engine *e, const layer *l)
 {
-    const tapconv_status status = tapconv_pack_weights(e->plan, l->w.data, e->packed, e->info.packed_weights_bytes);
+    int failed = upload(e, e->arrays.x, &l->x);
+    if (failed == 0) failed = upload(e, e->w, &l->w);
+    if (failed == 0) failed = upload(e, e->arrays.bias, &l->bias);
+    if (failed == 0) failed = upload(e, e->arrays.gamma, &l->gamma);
+    if (failed == 0) failed = upload(e, e->arrays.beta, &l->beta);
+    if (failed != 0) return failed;
+    const tapconv_status status = tapconv_pack_weights(e->plan, e->w, e->packed, e->info.packed_weights_bytes);
     return status == TAPCONV_OK ? 0 : fail_library(status, "packing the weights");
 }
 
-void engine_poison(engine *e)
+int engine_poison(engine *e)
 {
-    memset(e->y.data, 0xff, (size_t)tensor_count(&e->y) * tapconv_type_bytes(e->y.type));
+    memset(e->y.data, 0xff, (size_t)bytes_of(&e->y));
+    if (!engine_on_gpu(e)) return 0;
+    const tapconv_status status = tapconv_device_fill(&e->where, e->arrays.y, 0xff, (size_t)bytes_of(&e->y));
+    return status == TAPCONV_OK ? 0 : fail_library(status, "filling the output");
 }
 
-int engine_execute(engine *e, const layer *l)
+int engine_execute(engine *e)
 {
-    const tapconv_arrays arrays = {
-        .x = l->x.data,
-        .packed_weights = e->packed,
-        .bias = l->bias.data,
-        .gamma = l->gamma.data,
-        .beta = l->beta.data,
-        .y = e->y.data,
-        .workspace = e->workspace,
-        .workspace_bytes = e->info.workspace_bytes,
-    };
-    const tapconv_status status = tapconv_execute(e->plan, &arrays);
+    const tapconv_status status = tapconv_execute(e->plan, &e->arrays);
+    return status == TAPCONV_OK ? 0 : fail_library(status, "computing");
+}
+
+int engine_wait(const engine *e)
+{
+    if (!engine_on_gpu(e)) return 0;
+    const tapconv_status status = tapconv_device_synchronize(&e->where);
     return status == TAPCONV_OK ? 0 : fail_library(status, "computing");
 }
 
 int engine_fetch(engine *e)
 {
+    tapconv_status status = TAPCONV_OK;
+    if (engine_on_gpu(e)) status = tapconv_device_download(&e->where, e->y.data, e->arrays.y, (size_t)bytes_of(&e->y));
+    if (status != TAPCONV_OK) return fail_library(status, "copying from the device");
     if (e->result.data == e->y.data) return 0;
-    const tapconv_status status =
-        tapconv_convert(e->result.data, e->result.type, e->y.data, e->y.type, tensor_count(&e->y));
+    status = tapconv_convert(e->result.data, e->result.type, e->y.data, e->y.type, tensor_count(&e->y));
     return status == TAPCONV_OK ? 0 : fail_library(status, "converting the result");
+}
+
+/* What the engine keeps on the GPU; what cannot be given back there ends with the program. */
+static void release_on_gpu(const engine *e)
+{
+    const void *const all[] = {e->arrays.x,    e->w,        e->arrays.bias, e->arrays.gamma,
+                               e->arrays.beta, e->arrays.y, e->packed,      e->arrays.workspace};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (tapconv_device_free(&e->where, (void *)(uintptr_t)all[i]) != TAPCONV_OK) return;
+    }
 }
 
 void engine_close(engine *e)
 {
     tapconv_plan_destroy(e->plan);
-    memory_release(e->packed);
-    memory_release(e->workspace);
+    if (engine_on_gpu(e)) {
+        release_on_gpu(e);
+    } else {
+        memory_release(e->packed);
+        memory_release(e->arrays.workspace);
+    }
     if (e->result.data != e->y.data) memory_release(e->result.data);
     memory_release(e->y.data);
     *e = (engine){0};

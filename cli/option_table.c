@@ -30,9 +30,27 @@ static const char *isa_choice(int64_t value)
     return value < 32 ? tapconv_isa_name(UINT32_C(1) << value) : NULL;
 }
 
-static const char *family_choice(int64_t value)
+static bool is_cpu_family(const char *name)
 {
-    return tapconv_kernel_name((int32_t)value);
+    const char *other;
+    for (int32_t i = 0; (other = tapconv_kernel_name(i)) != NULL; i++) {
+        if (strcmp(name, other) == 0) return true;
+    }
+    return false;
+}
+
+const char *option_family_name(int64_t index)
+{
+    const tapconv_plan_options cuda = {.device = TAPCONV_CUDA};
+    int64_t count = 0;
+    const char *name;
+    for (int32_t i = 0; (name = tapconv_kernel_name(i)) != NULL; i++) {
+        if (count++ == index) return name;
+    }
+    for (int32_t i = 0; (name = tapconv_device_kernel_name(&cuda, i)) != NULL; i++) {
+        if (!is_cpu_family(name) && count++ == index) return name;
+    }
+    return NULL;
 }
 
 #define FIELD(name) offsetof(options, name)
@@ -77,13 +95,13 @@ const option_row option_rows[OPTION_COUNT] = {
     [OPTION_LAYOUT] = {"--layout", "NAME", KIND_CHOICE, FIELD(layout), PROBLEM_CALLS, LAYER, 0, 0, layout_choice,
                        "of x and y: (N,C,T), or (N,T,C) for nlc; default ncl"},
     [OPTION_DEVICE] = {"--device", "NAME", KIND_DEVICE, FIELD(device), PROBLEM_CALLS, LAYER, 0, 0, NULL,
-                       "cpu, cuda, cuda:1 ...; default cpu"},
+                       "cpu, cuda, cuda:1 ...; explain also takes a card by name: cuda:h200; default cpu"},
     [OPTION_THREADS] = {"--threads", "N", KIND_INTEGER, FIELD(threads), PROBLEM_CALLS, LAYER, 1, 65536, NULL,
                         "CPU threads; default: one a core"},
     [OPTION_ISA] = {"--isa", "NAME", KIND_CHOICE, FIELD(isa), PROBLEM_CALLS, LAYER, 0, 0, isa_choice,
                     "the instruction set; default: the widest that this machine has"},
     [OPTION_FORCE_KERNEL] = {"--force-kernel", "NAME", KIND_CHOICE, FIELD(kernel_family), PROBLEM_CALLS, LAYER, 0, 0,
-                             family_choice, "the kernel family; default: the library chooses"},
+                             option_family_name, "the kernel family; default: the library chooses"},
     [OPTION_O] = {"-o", "FILE", KIND_FILE, FIELD(o), CALL_RUN, 0, 0, 0, NULL,
                   "where y goes, .npy: float32 (float64 for --math f64)"},
     [OPTION_JSON] = {"--json", NULL, KIND_FLAG, FIELD(json), PROBLEM_CALLS | CALL_INFO, BESIDE_SUITE, 0, 0, NULL,

@@ -45,6 +45,9 @@ void option_calls_text(int mask, char *text, size_t size);
 bool option_read(const option_row *option, options *o, const char *text);
 void option_write(FILE *out, const option_row *option, const options *o);
 
+/* The name of a kernel family, of the CPU engine's and then of the CUDA engine's; NULL beyond the last. */
+const char *option_family_name(int64_t index);
+
 bool option_is_default(const option_row *option, const options *o, const options *defaults);
 
 #endif

@@ -25,17 +25,28 @@ static bool parse_shape(const char *text, int64_t shape[3])
     return true;
 }
 
-static bool parse_device(const char *text, int64_t *device)
+/* Cards are called by letters, then digits, then anything: h200, rtx4090. */
+static bool is_card(const char *text)
 {
-    int64_t index = 0;
-    if (strcmp(text, "cpu") == 0) {
-        *device = DEVICE_CPU;
-        return true;
+    const size_t letters = strspn(text, "abcdefghijklmnopqrstuvwxyz");
+    return letters > 0 && strspn(text + letters, "0123456789") > 0 &&
+           text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-")] == '\0';
+}
+
+static bool parse_device(const char *text, options *o)
+{
+    int64_t index = DEVICE_CPU;
+    const char *card = NULL;
+    if (strcmp(text, "cpu") != 0) {
+        index = 0;
+        if (strncmp(text, "cuda", 4) != 0 || (text[4] != ':' && text[4] != '\0')) return false;
+        if (text[4] == ':' && is_card(text + 5))
+            card = text + 5;
+        else if (text[4] == ':' && (text[5] == '-' || !parse_int64(text + 5, &index) || index > INT32_MAX))
+            return false;
     }
-    if (strncmp(text, "cuda", 4) != 0) return false;
-    if (text[4] == ':' && (text[5] == '-' || !parse_int64(text + 5, &index))) return false;
-    if ((text[4] != ':' && text[4] != '\0') || index > INT32_MAX) return false;
-    *device = index;
+    o->device = index;
+    o->card = card;
     return true;
 }
 
@@ -71,7 +82,7 @@ bool option_read(const option_row *option, options *o, const char *text)
     case KIND_SHAPE: return parse_shape(text, field);
     case KIND_PADDING: return parse_padding(text, field);
     case KIND_CHOICE: return parse_choice(option, text, field);
-    case KIND_DEVICE: return parse_device(text, field);
+    case KIND_DEVICE: return parse_device(text, o);
     }
     return false;
 }
@@ -110,7 +121,9 @@ void option_write(FILE *out, const option_row *option, const options *o)
         break;
     case KIND_CHOICE: fputs(option->choice(integers[0]), out); break;
     case KIND_DEVICE:
-        if (integers[0] == 0)
+        if (o->card != NULL)
+            fprintf(out, "cuda:%s", o->card);
+        else if (integers[0] == 0)
             fputs("cuda", out);
         else
             fprintf(out, "cuda:%" PRId64, integers[0]);

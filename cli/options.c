@@ -130,6 +130,11 @@ static int fail_missing(const char *missing, int call, const char *allowed)
 
 static int check_presence(const options *o, int call)
 {
+    if (o->card != NULL && call != CALL_EXPLAIN) {
+        return fail(EXIT_BAD_INPUT,
+                    "--device is 'cuda:%.100s'; allowed: cpu, cuda, or cuda:N (a card by name is for explain alone)",
+                    o->card);
+    }
     if (call == CALL_RUN) {
         static const option_id needed[] = {OPTION_X, OPTION_W, OPTION_O};
         for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {

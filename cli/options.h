@@ -65,6 +65,7 @@ typedef struct options {
     double eps;
     int64_t activation, math, layout; /* values of tapconv.h's enumerations */
     int64_t device;
+    const char *card;           /* of --device cuda:NAME: a card that is described, not there; else NULL */
     int64_t threads;            /* 0: one a core */
     int64_t isa, kernel_family; /* isa: the number of its bit */
     int64_t seed, seeds;        /* seeds 0: as many as the call does by itself */

@@ -83,13 +83,18 @@ set(every_card sm_80 sm_90a compute_80)
 tapconv_cuda_file(src/cuda/general.cu ${every_card})
 tapconv_cuda_file(src/cuda/norm.cu ${every_card})
 tapconv_cuda_file(src/cuda/ceilings.cu ${every_card})
+tapconv_cuda_file(src/cuda/mma.cu sm_90a)
+foreach(math IN ITEMS f16 bf16 tf32 f32)
+  tapconv_cuda_file(src/cuda/mma_${math}.cu sm_90a)
+endforeach()
 
 add_library(tapconv_cuda MODULE
   src/cuda/engine.c src/cuda/device.c src/cuda/cards.c src/cuda/select.c src/cuda/timing.c src/problem.c ${cuda_objects})
 target_include_directories(tapconv_cuda PRIVATE include src)
 target_include_directories(tapconv_cuda SYSTEM PRIVATE ${TAPCONV_CUDA_INCLUDE})
 target_compile_definitions(tapconv_cuda PRIVATE TAPCONV_STATIC)
-# The runtime asks for these of the system; older C libraries have them apart.
-target_link_libraries(tapconv_cuda PRIVATE ${TAPCONV_CUDART} ${CMAKE_DL_LIBS} pthread rt m)
+# The runtime asks the system for these, which older C libraries have apart. What launches ask of C++ (guards of static
+# variables) is linked in, so that the engine needs no C++ library.
+target_link_libraries(tapconv_cuda PRIVATE ${TAPCONV_CUDART} -l:libstdc++.a ${CMAKE_DL_LIBS} pthread rt m)
 set_target_properties(tapconv_cuda PROPERTIES OUTPUT_NAME tapconv_cuda LINKER_LANGUAGE C)
-target_link_options(tapconv_cuda PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL -Wl,--as-needed)
+target_link_options(tapconv_cuda PRIVATE -static-libgcc -Wl,--no-undefined -Wl,--exclude-libs,ALL -Wl,--as-needed)

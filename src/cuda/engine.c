@@ -107,12 +107,7 @@ static void describe_launch(cuda_plan *plan)
     if (plan->shape.y_elements == 0) return;
     const int there = plan->card.device >= 0 && tapconv_cuda_enter(plan->card.device, &before) == TAPCONV_OK;
     plan->family->describe(&plan->shape, &plan->card, &plan->launch);
-    if (there) {
-        tapconv_cuda_leave(plan->card.device, before);
-    } else { /* what another card says does not hold for this one */
-        plan->launch.registers = 0;
-        plan->launch.blocks_per_multiprocessor = 0;
-    }
+    if (there) tapconv_cuda_leave(plan->card.device, before);
 }
 
 static tapconv_status plan_cuda(void **made, const tapconv_shape *shape, const tapconv_plan_options *options)

@@ -59,7 +59,8 @@ typedef struct tapconv_cuda_family {
     /* Enqueues the convolution; neither allocates nor synchronises; capturable in a graph. batch >= 1, T_out >= 1. */
     cudaError_t (*launch)(const tapconv_shape *shape, const tapconv_cuda_card *card, const tapconv_cuda_conv *conv,
                           cudaStream_t stream);
-    /* At planning. Asking for a kernel's attributes also loads it, so that a launch that is captured in a graph need not. */
+    /* At planning. Asking for a kernel's attributes also loads it, so that a launch that is captured in a graph need not.
+     * Where the card is not there, `info` has what holds of it without asking, and 0 elsewhere. */
     void (*describe)(const tapconv_shape *shape, const tapconv_cuda_card *card, tapconv_cuda_launch_info *info);
 } tapconv_cuda_family;
 

@@ -11,6 +11,7 @@ static const struct {
     int32_t major; /* compute capability that it has code for; 0: every one */
     const char *reason;
 } rows[] = {
+    {&tapconv_cuda_mma, 9, "Hopper's tensor cores: one staged window of the input serves all taps"},
     {&tapconv_cuda_general, 0, "float32 multiply-adds, which take every problem on every card"},
 };
 #define ROWS ((int32_t)(sizeof rows / sizeof rows[0]))
@@ -30,7 +31,8 @@ tapconv_status tapconv_cuda_select(const tapconv_shape *shape, const tapconv_cud
 {
     for (int32_t i = 0; i < ROWS; i++) {
         if (forced && strcmp(forced, rows[i].family->name) != 0) continue;
-        if (runs_on(i, card) && rows[i].family->takes(shape, card)) {
+        /* An empty batch has no sizes to judge by; it is not launched. */
+        if (runs_on(i, card) && (shape->y_elements == 0 || rows[i].family->takes(shape, card))) {
             *family = rows[i].family;
             *reason = forced ? "asked for by name" : rows[i].reason;
             return TAPCONV_OK;
