@@ -71,7 +71,7 @@ function(tapconv_cuda_file file)
   set(object ${PROJECT_BINARY_DIR}/CMakeFiles/cuda/${name}.o)
   add_custom_command(OUTPUT ${object}
     COMMAND ${TAPCONV_NVCC} -c ${PROJECT_SOURCE_DIR}/${file} -o ${object} -MD -MT ${object} -MF ${object}.d
-      -std=c++17 -O3 ${codes} --Werror all-warnings -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src
+      -std=c++17 -O3 -fmad=false ${codes} --Werror all-warnings -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src
       -DTAPCONV_STATIC -Xcompiler=-fPIC,-Wall,-Wextra,-Wshadow,-fvisibility=hidden
     DEPENDS ${PROJECT_SOURCE_DIR}/${file} DEPFILE ${object}.d COMMENT "nvcc ${file}" VERBATIM)
   set(cuda_objects ${cuda_objects} ${object} PARENT_SCOPE)
