@@ -24,7 +24,7 @@ configure = $(CMAKE) -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(NINJA) $(2)
 compile = $(CMAKE) --build $(1) --parallel $(JOBS)
 # Every sanitizer sees threads through the test-only pthread backend: OpenMP's runtime is not instrumented.
 sanitize = CC=$(SANITIZER_CC) $(call configure,$(1),-DCMAKE_BUILD_TYPE=RelWithDebInfo -DTAPCONV_PARALLEL=pthreads $(2))
-sources = $(shell find include src cli tests bench examples -name '*.[ch]' 2>/dev/null)
+sources = $(shell find include src cli tests bench examples -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' 2>/dev/null)
 
 python_folders := $(wildcard scripts tests bench)
 comma := ,

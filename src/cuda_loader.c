@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #define ENGINE_NAME "libtapconv_cuda.so"
@@ -28,14 +29,16 @@ static void keep_sentence(const char *sentence)
 static void find_beside(char path[MOST_PATH])
 {
     static const char *const folders[] = {"", TAPCONV_ENGINE_FOLDER "/"};
-    Dl_info self;
+    Dl_info self = {0}, program = {0};
     const char *name = dladdr((const void *)&loaded, &self) != 0 && self.dli_fname ? self.dli_fname : "";
-    char program[MOST_PATH];
-    /* A program is known by the name that it was called by, which need not say where it is. */
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length > 0 && !strstr(name, ".so")) {
-        program[length] = '\0';
-        name = program;
+    char program_name[MOST_PATH];
+    /* A program has the name that it was called by, which need not say where it is. */
+    const int in_program =
+        dladdr((const void *)getauxval(AT_PHDR), &program) != 0 && self.dli_fbase == program.dli_fbase;
+    const ssize_t length = in_program ? readlink("/proc/self/exe", program_name, sizeof program_name - 1) : 0;
+    if (length > 0) {
+        program_name[length] = '\0';
+        name = program_name;
     }
     const char *slash = strrchr(name, '/');
     const int folder = slash ? (int)(slash - name) + 1 : 0;

@@ -77,7 +77,7 @@ template <int KIND> __device__ __forceinline__ void mma(float (&sum)[4], const u
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-template <int KIND> __global__ void __launch_bounds__(mma_threads) mma_kernel(float *out, int rounds)
+template <int KIND> __global__ void __launch_bounds__(mma_threads) mma_sync_kernel(float *out, int rounds)
 {
     float sums[mma_chains][4] = {};
     uint32_t a[4], b[2];
@@ -194,7 +194,7 @@ template <int KIND> cudaError_t measure_tensor(const meter &m, const tapconv_cud
     return rate_of(
         m, flops,
         [&](int rounds) {
-            mma_kernel<KIND><<<m.blocks, mma_threads, 0, m.stream>>>((float *)m.memory, rounds);
+            mma_sync_kernel<KIND><<<m.blocks, mma_threads, 0, m.stream>>>((float *)m.memory, rounds);
             return cudaGetLastError();
         },
         rate);
