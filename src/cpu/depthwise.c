@@ -188,10 +188,12 @@ static void compute_row(const tapconv_job *job, tapconv_span span, int64_t flat,
     if (plan->direct) {
         if (job->bias) r.bias = (const char *)job->bias + r.channel * bytes;
         char *const result = tapconv_conv_at(job, span, r.item, r.channel, 0);
+        /* Only whole cache lines are streamed: a part of one would be written to memory alone. */
         const int64_t head = tapconv_min(length, tapconv_stream_head(plan, result, 1));
-        if (head > 0) compute_stretch(job, &r, 0, head, result, 0);
-        const int64_t rest = tapconv_max(head, 0);
-        if (rest < length) compute_stretch(job, &r, rest, length, result + rest * bytes, head >= 0);
+        const int64_t first = tapconv_max(head, 0), last = head < 0 ? 0 : length - (length - first) % (64 / bytes);
+        if (first > 0) compute_stretch(job, &r, 0, first, result, 0);
+        if (first < last) compute_stretch(job, &r, first, last, result + first * bytes, 1);
+        if (last < length) compute_stretch(job, &r, last, length, result + last * bytes, 0);
         return;
     }
     char *const acc = r.partial + plan->columns * bytes;

@@ -277,7 +277,10 @@ void check_rows(const slots *s)
         products p = {.rows = 1, .columns = columns, .steps = taps, .w_step = check_between(1, 8)};
         p.integers = value == check_small_integer;
         p.offset = make_offsets(taps, most_offset);
-        p.x = slot_values(s, most_offset + columns, value); /* what is read beside it are poisoned guards */
+        if (check_chance(2)) /* neighbours, anywhere in a vector */
+            for (int64_t k = 0; k < taps; k++) p.offset[k] = (int32_t)(most_offset / 2 + k);
+        p.x = slot_values(s, most_offset / 2 + taps + most_offset + columns,
+                          value); /* what is read beside it are poisoned guards */
         p.w = slot_values(s, (taps - 1) * p.w_step + 1, value);
         if (check_chance(2)) p.bias = slot_values(s, 1, value);
         const int stream = check_chance(2);

@@ -73,8 +73,11 @@ TILE(16, 1)
 #if VF_LANES > 1
 ALL_THIN(THIN)
 #endif
-#ifdef SIMD_HAS_SHIFT
+#if defined(SIMD_HAS_SHIFT)
 #include "cpu/kernels/row.h"
+ALL_ROWS(ROW)
+#elif defined(SIMD_HAS_SLIDE)
+#include "cpu/kernels/row_slide.h"
 ALL_ROWS(ROW)
 #endif
 
@@ -122,8 +125,11 @@ TILE(16, 1)
 #if VF_LANES > 1
 ALL_THIN(THIN)
 #endif
-#ifdef SIMD_HAS_SHIFT
+#if defined(SIMD_HAS_SHIFT)
 #include "cpu/kernels/row.h"
+ALL_ROWS(ROW)
+#elif defined(SIMD_HAS_SLIDE)
+#include "cpu/kernels/row_slide.h"
 ALL_ROWS(ROW)
 #endif
 
@@ -147,7 +153,7 @@ static const tapconv_real_kernels f32_kernels = {
     .thin_columns = VF_LANES / 2,
     .thin = {ALL_THIN(F32_THIN)},
 #endif
-#ifdef SIMD_HAS_SHIFT
+#if defined(SIMD_HAS_SHIFT) || defined(SIMD_HAS_SLIDE)
     .row = {ALL_ROWS(F32_ROW)},
 #endif
     .load = f32_load,
@@ -170,7 +176,7 @@ static const tapconv_real_kernels f64_kernels = {
     .thin_columns = VD_LANES / 2,
     .thin = {ALL_THIN(F64_THIN)},
 #endif
-#ifdef SIMD_HAS_SHIFT
+#if defined(SIMD_HAS_SHIFT) || defined(SIMD_HAS_SLIDE)
     .row = {ALL_ROWS(F64_ROW)},
 #endif
     .load = f64_load,

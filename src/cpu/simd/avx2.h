@@ -73,6 +73,23 @@ static inline vf vf_pick(const float table[16], vf a)
     return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
 }
 
+#define SIMD_HAS_SLIDE
+static inline __attribute__((always_inline)) vf vf_slide(vf low, vf high, const int by)
+{
+    const __m256i a = _mm256_castps_si256(low), c = _mm256_castps_si256(high);
+    const __m256i b = _mm256_permute2x128_si256(a, c, 0x21);
+    switch (by) {
+    case 0: return low;
+    case 1: return _mm256_castsi256_ps(_mm256_alignr_epi8(b, a, 4));
+    case 2: return _mm256_castsi256_ps(_mm256_alignr_epi8(b, a, 8));
+    case 3: return _mm256_castsi256_ps(_mm256_alignr_epi8(b, a, 12));
+    case 4: return _mm256_castsi256_ps(b);
+    case 5: return _mm256_castsi256_ps(_mm256_alignr_epi8(c, b, 4));
+    case 6: return _mm256_castsi256_ps(_mm256_alignr_epi8(c, b, 8));
+    default: return _mm256_castsi256_ps(_mm256_alignr_epi8(c, b, 12));
+    }
+}
+
 static inline vf vf_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
 static inline void vf_store_f16(uint16_t *p, vf a)
 {
@@ -128,6 +145,16 @@ static inline vd vd_add(vd a, vd b) { return _mm256_add_pd(a, b); }
 static inline vd vd_sub(vd a, vd b) { return _mm256_sub_pd(a, b); }
 static inline vd vd_mul(vd a, vd b) { return _mm256_mul_pd(a, b); }
 static inline vd vd_fma(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }
+static inline __attribute__((always_inline)) vd vd_slide(vd low, vd high, const int by)
+{
+    const vd between = _mm256_permute2f128_pd(low, high, 0x21);
+    switch (by) {
+    case 0: return low;
+    case 1: return _mm256_shuffle_pd(low, between, 5);
+    case 2: return between;
+    default: return _mm256_shuffle_pd(between, high, 5);
+    }
+}
 static inline vd vd_from_f32(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
 
 #include "pair8.h"

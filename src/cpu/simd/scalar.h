@@ -20,7 +20,8 @@
  *   round_tf32         to nearest, ties away from zero
  *   vd_from_f32        VD_LANES float32 values
  *   shift              (where SIMD_HAS_SHIFT) lanes lead, lead + 1, ... of two vectors in a row, index from shift_index
- *   load_strided       (there too) elements stride apart, stride at most 16; reads the stride whole vectors they lie in;
+ *   slide              (where SIMD_HAS_SLIDE) the same for a lead that is known at compile time, 0 <= lead < lanes
+ *   load_strided       (where SIMD_HAS_SHIFT) elements stride apart, stride at most 16; reads the stride whole vectors they lie in;
  *                      strided_places prepares it
  *   simd_stream_fence  after stream, before another thread may read */
 #ifndef TAPCONV_SIMD_H
