@@ -102,7 +102,7 @@ struct term_walk {
 };
 
 struct term_steps {
-    int64_t tap, wrap;           /* offsets: to the next tap, and besides it from behind a channel's last tap */
+    int64_t tap, wrap;            /* offsets: to the next tap, and besides it from behind a channel's last tap */
     int32_t far_tap, far_channel; /* the same for several terms at once */
     int64_t far;
 };
@@ -141,15 +141,14 @@ __device__ __forceinline__ uint32_t load_bits(const general_args &a, const colum
 template <int Tile, bool ChannelsLast>
 __global__ void __launch_bounds__(tiles[Tile].channels / tiles[Tile].thread_channels * tiles[Tile].columns /
                                       tiles[Tile].thread_columns,
-                                  tiles[Tile].least_blocks)
-    convolve(const general_args a)
+                                  tiles[Tile].least_blocks) convolve(const general_args a)
 {
     constexpr int BM = tiles[Tile].channels, BN = tiles[Tile].columns, BK = tiles[Tile].terms;
     constexpr int TM = tiles[Tile].thread_channels, TN = tiles[Tile].thread_columns;
     constexpr int threads = BM / TM * BN / TN;
     /* A thread's channels and columns are runs of at most four, so that shared memory is read 16 bytes at a time. */
     constexpr int GM = TM < 4 ? TM : 4, GN = TN < 4 ? TN : 4, runs_m = TM / GM, runs_n = TN / GN;
-    constexpr int pitch = BN + 4; /* spreads columns of samples over the banks */
+    constexpr int pitch = BN + 4;     /* spreads columns of samples over the banks */
     constexpr bool splits = Tile > 0; /* the large tile is for problems that fill the card */
     constexpr int loads = BK * BN / threads, stage = BK * BM + BK * pitch;
     constexpr int pass_rows = BM / runs_m;
@@ -178,9 +177,7 @@ __global__ void __launch_bounds__(tiles[Tile].channels / tiles[Tile].thread_chan
     for (int j = tid; j < BN; j += threads) {
         const int64_t column = first_column + j, item = column / a.out_length, t = column - item * a.out_length;
         const int64_t channels = a.groups * a.group_out;
-        column_out[j] = column >= a.columns ? -1
-                        : a.out_ncl         ? item * channels * a.out_length + t
-                                            : column * channels;
+        column_out[j] = column >= a.columns ? -1 : a.out_ncl ? item * channels * a.out_length + t : column * channels;
         if constexpr (ChannelsLast) column_in[j] = input_of_column(a, group, column);
     }
     if constexpr (ChannelsLast) __syncthreads();
@@ -206,8 +203,7 @@ __global__ void __launch_bounds__(tiles[Tile].channels / tiles[Tile].thread_chan
         using Bits = decltype(kind);
         if constexpr (ChannelsLast) {
 #pragma unroll
-            for (int i = 0; i < loads; i++)
-                bits[i] = load_bits<Bits>(a, column_in[my_column + i * (threads / BK)], at);
+            for (int i = 0; i < loads; i++) bits[i] = load_bits<Bits>(a, column_in[my_column + i * (threads / BK)], at);
             far_term(at, walk, a.kernel_size);
         } else {
 #pragma unroll
@@ -318,7 +314,7 @@ __global__ void __launch_bounds__(tiles[Tile].channels / tiles[Tile].thread_chan
     }
     if (splits && a.partials) return;
 
-    /* Through shared memory, so that neighbouring threads write neighbouring samples (or channels). */
+        /* Through shared memory, so that neighbouring threads write neighbouring samples (or channels). */
 #pragma unroll
     for (int pass = 0; pass < runs_m; pass++) {
         if (pass > 0) __syncthreads();
@@ -362,7 +358,8 @@ __global__ void __launch_bounds__(tiles[Tile].channels / tiles[Tile].thread_chan
 __global__ void __launch_bounds__(128) add_slabs(const general_args a, int64_t slabs)
 {
     const int64_t channels = a.groups * a.group_out, outputs = channels * a.columns;
-    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < outputs; i += (int64_t)gridDim.x * blockDim.x) {
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < outputs;
+         i += (int64_t)gridDim.x * blockDim.x) {
         float v = 0;
 #pragma unroll 8
         for (int64_t slab = 0; slab < slabs; slab++) v += a.partials[slab * outputs + i];
@@ -578,5 +575,5 @@ void describe(const tapconv_shape *s, const tapconv_cuda_card *card, tapconv_cud
 
 } // namespace
 
-extern "C" const tapconv_cuda_family tapconv_cuda_general = {"general",    takes, workspace_bytes, packed_bytes, pack,
-                                                             launch, describe};
+extern "C" const tapconv_cuda_family tapconv_cuda_general = {"general", takes,  workspace_bytes, packed_bytes,
+                                                             pack,      launch, describe};

@@ -13,7 +13,7 @@ namespace
 {
 
 constexpr int block_threads = 256;
-constexpr int warp_group = 256;  /* values of a group that a warp takes by itself, at most */
+constexpr int warp_group = 256;   /* values of a group that a warp takes by itself, at most */
 constexpr int block_group = 8192; /* and a block */
 constexpr int piece = 4096;       /* values of a larger group that are in shared memory at a time */
 constexpr int most_parts = 512;
@@ -155,8 +155,8 @@ __device__ __forceinline__ void emit_ncl(const norm_args &a, const normaliser &n
 {
     const bool small = a.out_length < 1 << 30;
     const auto channel_at = [&](int i) {
-        return channel + (small ? (int64_t)a.length.quotient((uint32_t)time + (uint32_t)i)
-                                : (int64_t)(time + i >= a.out_length));
+        return channel +
+               (small ? (int64_t)a.length.quotient((uint32_t)time + (uint32_t)i) : (int64_t)(time + i >= a.out_length));
     };
     if (a.vector_store) {
         for (int i = team<Team>::rank() * 4; i < count; i += Team * 4) {

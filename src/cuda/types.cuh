@@ -141,7 +141,9 @@ struct fast_divisor {
         while (((uint64_t)1 << shift) < d) shift++;
         multiplier = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << shift) - d)) / d + 1);
     }
-    fast_divisor() : divisor(1), multiplier(0), shift(0) {}
+    fast_divisor() : divisor(1), multiplier(0), shift(0)
+    {
+    }
     __device__ __forceinline__ uint32_t quotient(uint32_t n) const
     {
         return (__umulhi(n, multiplier) + n) >> shift;
