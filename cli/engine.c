@@ -87,31 +87,42 @@ static int take_memory(const engine *e, void **at, int64_t bytes, const char *wh
     return status == TAPCONV_OK ? 0 : fail_library(status, what);
 }
 
-/* Where the engine finds an array of the layer's: the host's own, or memory on the GPU. */
-static int take_array(const engine *e, const void **at, const tensor *t, const char *what)
+/* The layer's arrays, as they are brought to the GPU. */
+enum { INPUT_X, INPUT_W, INPUT_BIAS, INPUT_GAMMA, INPUT_BETA, INPUTS };
+
+static const tensor *input_of(const layer *l, int input)
 {
-    *at = t->data;
-    if (!engine_on_gpu(e) || t->data == NULL) return 0;
-    void *memory = NULL;
-    const int failed = take_memory(e, &memory, bytes_of(t), what);
-    *at = memory;
-    return failed;
+    const tensor *const all[INPUTS] = {&l->x, &l->w, &l->bias, &l->gamma, &l->beta};
+    return all[input];
+}
+
+static int take_inputs(engine *e, const layer *l)
+{
+    static const char *const names[INPUTS] = {"the input", "the weights", "the bias", "gamma", "beta"};
+    const void *at[INPUTS];
+    int failed = 0;
+    for (int i = 0; failed == 0 && i < INPUTS; i++) {
+        const tensor *t = input_of(l, i);
+        if (engine_on_gpu(e) && t->data != NULL) failed = take_memory(e, &e->inputs[i], bytes_of(t), names[i]);
+        at[i] = engine_on_gpu(e) ? e->inputs[i] : t->data;
+    }
+    if (failed != 0) return failed;
+    e->w = at[INPUT_W];
+    e->arrays.x = at[INPUT_X];
+    e->arrays.bias = at[INPUT_BIAS];
+    e->arrays.gamma = at[INPUT_GAMMA];
+    e->arrays.beta = at[INPUT_BETA];
+    return 0;
 }
 
 static int take_arrays(engine *e, const layer *l)
 {
     tapconv_arrays *a = &e->arrays;
-    const void *w = NULL;
     int failed = take_memory(e, &e->packed, (int64_t)e->info.packed_weights_bytes, "the packed weights");
     if (failed == 0) failed = take_memory(e, &a->workspace, (int64_t)e->info.workspace_bytes, "the workspace");
     a->packed_weights = e->packed;
     a->workspace_bytes = e->info.workspace_bytes;
-    if (failed == 0) failed = take_array(e, &a->x, &l->x, "the input");
-    if (failed == 0) failed = take_array(e, &w, &l->w, "the weights");
-    e->w = (void *)(uintptr_t)w;
-    if (failed == 0) failed = take_array(e, &a->bias, &l->bias, "the bias");
-    if (failed == 0) failed = take_array(e, &a->gamma, &l->gamma, "gamma");
-    if (failed == 0) failed = take_array(e, &a->beta, &l->beta, "beta");
+    if (failed == 0) failed = take_inputs(e, l);
     if (failed != 0) return failed;
     a->y = e->y.data;
     return engine_on_gpu(e) ? take_memory(e, &a->y, bytes_of(&e->y), "the output") : 0;
@@ -131,20 +142,20 @@ int engine_allocate(engine *e, const layer *l)
     return take_arrays(e, l);
 }
 
-static int upload(const engine *e, const void *to, const tensor *t)
+static int upload(const engine *e, const layer *l)
 {
-    if (!engine_on_gpu(e) || t->data == NULL) return 0;
-    const tapconv_status status = tapconv_device_upload(&e->where, (void *)(uintptr_t)to, t->data, (size_t)bytes_of(t));
-    return status == TAPCONV_OK ? 0 : fail_library(status, "copying to the device");
+    for (int i = 0; i < INPUTS; i++) {
+        if (e->inputs[i] == NULL) continue;
+        const tensor *t = input_of(l, i);
+        const tapconv_status status = tapconv_device_upload(&e->where, e->inputs[i], t->data, (size_t)bytes_of(t));
+        if (status != TAPCONV_OK) return fail_library(status, "copying to the device");
+    }
+    return 0;
 }
 
 int engine_pack(engine *e, const layer *l)
 {
-    int failed = upload(e, e->arrays.x, &l->x);
-    if (failed == 0) failed = upload(e, e->w, &l->w);
-    if (failed == 0) failed = upload(e, e->arrays.bias, &l->bias);
-    if (failed == 0) failed = upload(e, e->arrays.gamma, &l->gamma);
-    if (failed == 0) failed = upload(e, e->arrays.beta, &l->beta);
+    const int failed = upload(e, l);
     if (failed != 0) return failed;
     const tapconv_status status = tapconv_pack_weights(e->plan, e->w, e->packed, e->info.packed_weights_bytes);
     return status == TAPCONV_OK ? 0 : fail_library(status, "packing the weights");
@@ -181,25 +192,22 @@ int engine_fetch(engine *e)
     return status == TAPCONV_OK ? 0 : fail_library(status, "converting the result");
 }
 
-/* What the engine keeps on the GPU; what cannot be given back there ends with the program. */
-static void release_on_gpu(const engine *e)
+/* What cannot be given back ends with the program. */
+static void release(const engine *e, void *memory)
 {
-    const void *const all[] = {e->arrays.x,    e->w,        e->arrays.bias, e->arrays.gamma,
-                               e->arrays.beta, e->arrays.y, e->packed,      e->arrays.workspace};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        if (tapconv_device_free(&e->where, (void *)(uintptr_t)all[i]) != TAPCONV_OK) return;
-    }
+    if (!engine_on_gpu(e))
+        memory_release(memory);
+    else
+        (void)(tapconv_device_free(&e->where, memory) == TAPCONV_OK);
 }
 
 void engine_close(engine *e)
 {
     tapconv_plan_destroy(e->plan);
-    if (engine_on_gpu(e)) {
-        release_on_gpu(e);
-    } else {
-        memory_release(e->packed);
-        memory_release(e->arrays.workspace);
-    }
+    release(e, e->packed);
+    release(e, e->arrays.workspace);
+    for (int i = 0; i < INPUTS; i++) release(e, e->inputs[i]);
+    if (e->arrays.y != e->y.data) release(e, e->arrays.y);
     if (e->result.data != e->y.data) memory_release(e->result.data);
     memory_release(e->y.data);
     *e = (engine){0};

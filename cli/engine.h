@@ -9,7 +9,8 @@ typedef struct engine {
     tapconv_plan_info info;
     tapconv_plan_options where; /* that the plan was made with */
     tapconv_arrays arrays;      /* of an execute: the host's, or on the GPU */
-    void *w, *packed;           /* likewise */
+    const void *w;              /* likewise */
+    void *packed, *inputs[5];   /* inputs: those on the GPU, in the order of engine.c */
     tensor y;                   /* as the library writes it */
     tensor result;              /* the same in float32 or float64; shares y's memory where y has that type */
 } engine;

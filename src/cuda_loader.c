@@ -33,8 +33,10 @@ static void find_beside(char path[MOST_PATH])
     const char *name = dladdr((const void *)&loaded, &self) != 0 && self.dli_fname ? self.dli_fname : "";
     char program_name[MOST_PATH];
     /* A program has the name that it was called by, which need not say where it is. */
-    const int in_program =
-        dladdr((const void *)getauxval(AT_PHDR), &program) != 0 && self.dli_fbase == program.dli_fbase;
+    const unsigned long in_it = getauxval(AT_PHDR);
+    const void *headers;
+    memcpy(&headers, &in_it, sizeof headers);
+    const int in_program = dladdr(headers, &program) != 0 && self.dli_fbase == program.dli_fbase;
     const ssize_t length = in_program ? readlink("/proc/self/exe", program_name, sizeof program_name - 1) : 0;
     if (length > 0) {
         program_name[length] = '\0';

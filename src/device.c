@@ -34,13 +34,17 @@ tapconv_status tapconv_engine_of(const tapconv_engine **engine, const tapconv_pl
     return TAPCONV_OK;
 }
 
-/* The engine of a device that has a memory of its own. */
-static tapconv_status find(const tapconv_engine **engine, const tapconv_plan_options *where)
+/* The engine of a device that has a memory of its own; NULL, with the status, if there is none. */
+static const tapconv_engine *find(const tapconv_plan_options *where, tapconv_status *status)
 {
-    if (!where) return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "where is NULL; it must point to a tapconv_plan_options");
-    if (where->device == TAPCONV_CPU)
-        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "device is the cpu; it must be TAPCONV_CUDA");
-    return tapconv_engine_of(engine, where);
+    const tapconv_engine *engine = NULL;
+    if (!where)
+        *status = tapconv_fail(TAPCONV_INVALID_ARGUMENT, "where is NULL; it must point to a tapconv_plan_options");
+    else if (where->device == TAPCONV_CPU)
+        *status = tapconv_fail(TAPCONV_INVALID_ARGUMENT, "device is the cpu; it must be TAPCONV_CUDA");
+    else
+        *status = tapconv_engine_of(&engine, where);
+    return *status == TAPCONV_OK ? engine : NULL;
 }
 
 static tapconv_status refuse_null(const char *name)
@@ -55,77 +59,79 @@ const char *tapconv_kernel_name(int32_t index)
 
 const char *tapconv_device_kernel_name(const tapconv_plan_options *where, int32_t index)
 {
-    const tapconv_engine *engine;
-    if (!where) return tapconv_kernel_name(index);
-    return index >= 0 && tapconv_engine_of(&engine, where) == TAPCONV_OK ? engine->kernel_name(index) : NULL;
+    tapconv_status status;
+    if (!where || where->device == TAPCONV_CPU) return tapconv_kernel_name(index);
+    const tapconv_engine *engine = index >= 0 ? find(where, &status) : NULL;
+    return engine ? engine->kernel_name(index) : NULL;
 }
 
 const char *tapconv_card_name(const tapconv_plan_options *where, int32_t index)
 {
-    const tapconv_engine *engine;
-    return index >= 0 && find(&engine, where) == TAPCONV_OK ? engine->card_name(index) : NULL;
+    tapconv_status status;
+    const tapconv_engine *engine = index >= 0 ? find(where, &status) : NULL;
+    return engine ? engine->card_name(index) : NULL;
 }
 
 tapconv_status tapconv_device_count(const tapconv_plan_options *where, int32_t *count)
 {
-    const tapconv_engine *engine;
-    const tapconv_status status = find(&engine, where);
-    if (status != TAPCONV_OK) return status;
+    tapconv_status status;
+    const tapconv_engine *engine = find(where, &status);
+    if (!engine) return status;
     return count ? engine->count(count) : refuse_null("count");
 }
 
 tapconv_status tapconv_device_describe(const tapconv_plan_options *where, tapconv_device_info *info)
 {
-    const tapconv_engine *engine;
-    const tapconv_status status = find(&engine, where);
-    if (status != TAPCONV_OK) return status;
+    tapconv_status status;
+    const tapconv_engine *engine = find(where, &status);
+    if (!engine) return status;
     return info ? engine->describe(where->device_index, info) : refuse_null("info");
 }
 
 tapconv_status tapconv_device_allocate(const tapconv_plan_options *where, void **memory, size_t bytes)
 {
-    const tapconv_engine *engine;
-    const tapconv_status status = find(&engine, where);
-    if (status != TAPCONV_OK) return status;
+    tapconv_status status;
+    const tapconv_engine *engine = find(where, &status);
+    if (!engine) return status;
     return memory ? engine->allocate(where->device_index, memory, bytes) : refuse_null("memory");
 }
 
 tapconv_status tapconv_device_free(const tapconv_plan_options *where, void *memory)
 {
-    const tapconv_engine *engine;
-    const tapconv_status status = find(&engine, where);
-    return status == TAPCONV_OK && memory ? engine->release(where->device_index, memory) : status;
+    tapconv_status status;
+    const tapconv_engine *engine = find(where, &status);
+    return engine && memory ? engine->release(where->device_index, memory) : status;
 }
 
 tapconv_status tapconv_device_upload(const tapconv_plan_options *where, void *memory, const void *host, size_t bytes)
 {
-    const tapconv_engine *engine;
-    const tapconv_status status = find(&engine, where);
-    if (status != TAPCONV_OK || bytes == 0) return status;
+    tapconv_status status;
+    const tapconv_engine *engine = find(where, &status);
+    if (!engine || bytes == 0) return status;
     if (!memory || !host) return refuse_null(memory ? "host" : "memory");
     return engine->upload(where->device_index, memory, host, bytes);
 }
 
 tapconv_status tapconv_device_download(const tapconv_plan_options *where, void *host, const void *memory, size_t bytes)
 {
-    const tapconv_engine *engine;
-    const tapconv_status status = find(&engine, where);
-    if (status != TAPCONV_OK || bytes == 0) return status;
+    tapconv_status status;
+    const tapconv_engine *engine = find(where, &status);
+    if (!engine || bytes == 0) return status;
     if (!memory || !host) return refuse_null(memory ? "host" : "memory");
     return engine->download(where->device_index, host, memory, bytes);
 }
 
 tapconv_status tapconv_device_fill(const tapconv_plan_options *where, void *memory, uint8_t byte, size_t bytes)
 {
-    const tapconv_engine *engine;
-    const tapconv_status status = find(&engine, where);
-    if (status != TAPCONV_OK || bytes == 0) return status;
+    tapconv_status status;
+    const tapconv_engine *engine = find(where, &status);
+    if (!engine || bytes == 0) return status;
     return memory ? engine->fill(where->device_index, memory, byte, bytes) : refuse_null("memory");
 }
 
 tapconv_status tapconv_device_synchronize(const tapconv_plan_options *where)
 {
-    const tapconv_engine *engine;
-    const tapconv_status status = find(&engine, where);
-    return status == TAPCONV_OK ? engine->synchronize(where->device_index) : status;
+    tapconv_status status;
+    const tapconv_engine *engine = find(where, &status);
+    return engine ? engine->synchronize(where->device_index) : status;
 }

@@ -45,7 +45,7 @@ static cudaError_t open(bench *b)
 {
     const tapconv_cuda_timing *t = b->t;
     cudaError_t error = cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking);
-    b->events = calloc(2 * (size_t)t->samples, sizeof *b->events);
+    b->events = calloc(2 * (size_t)t->samples, sizeof(cudaEvent_t));
     if (!b->events) return cudaErrorMemoryAllocation;
     for (int32_t i = 0; error == cudaSuccess && i < 2 * t->samples; i++) error = cudaEventCreate(&b->events[i]);
     if (error == cudaSuccess && t->flags & TAPCONV_TIME_COLD) {

@@ -30,6 +30,22 @@ TEST(pack_refusals)
 }
 
 /* Plans of one layer that differ in N, T, stride, padding, threads, instruction set or kernel pack the same bytes. */
+/* A CPU has no streams: whatever is given is ignored. */
+TEST(pack_and_execute_on_no_stream)
+{
+    layer l = layer_make(tapconv_conv1d(2, 6, 10, 40, 3, 1), NULL, 7);
+    char no_stream;
+    void *packed = must_malloc(l.packed_bytes);
+    memset(packed, 0xa5, l.packed_bytes);
+    CHECK_OK(tapconv_pack_weights_on(l.plan, l.w, packed, l.packed_bytes, &no_stream));
+    CHECK(memcmp(packed, l.packed, l.packed_bytes) == 0);
+    CHECK_INVALID(tapconv_pack_weights_on(l.plan, l.w, packed, 0, &no_stream), "packed_bytes");
+    l.arrays.stream = &no_stream;
+    layer_run(&l);
+    free(packed);
+    layer_free(&l);
+}
+
 TEST(pack_same_bytes_for_one_layer)
 {
     tapconv_problem p = small();

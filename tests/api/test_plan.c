@@ -90,6 +90,8 @@ TEST(plan_info)
     CHECK(info.threads >= 1);
     CHECK(info.kernel && info.kernel[0] && info.reason && info.reason[0] && info.isa && info.isa[0]);
     CHECK(info.kernel && info.isa && strstr(info.kernel, info.isa));
+    CHECK(info.device && !info.device[0] && info.tile && !info.tile[0]);
+    CHECK(info.blocks == 0 && info.registers == 0 && info.shared_bytes == 0 && info.waves == 0);
     tapconv_plan_destroy(plan);
 }
 
@@ -146,7 +148,7 @@ TEST(ceilings)
     CHECK(c.gflops == -1 && c.gbytes_per_s == -1);
     const tapconv_plan_options one = {.threads = 1};
     CHECK_OK(tapconv_measure_ceilings(&one, TAPCONV_MATH_F32, &c));
-    CHECK(c.gflops > 0 && c.gbytes_per_s > 0);
+    CHECK(c.gflops > 0 && c.gbytes_per_s > 0 && c.fma_gflops == c.gflops && c.least_seconds == 0 && c.measured == 1);
     CHECK_OK(tapconv_measure_ceilings(&one, TAPCONV_MATH_F64, &c));
     CHECK(c.gflops > 0 && c.gbytes_per_s > 0);
 }

@@ -13,6 +13,8 @@ static const tapconv_plan_options cuda = {.device = TAPCONV_CUDA};
 typedef struct card_layer {
     tapconv_plan *plan;
     tapconv_arrays arrays;
+    void *memory[8]; /* on the card */
+    int memory_count;
     void *w, *packed;
     double *expected;
     float *y;
@@ -36,11 +38,16 @@ static void *to_card(const void *host, size_t bytes)
     return memory;
 }
 
+static void *keep(card_layer *l, const void *host, size_t bytes)
+{
+    return l->memory[l->memory_count++] = to_card(host, bytes);
+}
+
 /* Random float32 values on the card; the host's copy goes to `host`. */
-static void *numbers_on_card(int64_t count, unsigned seed, float **host)
+static void *numbers_on_card(card_layer *l, int64_t count, unsigned seed, float **host)
 {
     *host = make_numbers(count, TAPCONV_F32, seed);
-    return to_card(*host, (size_t)count * sizeof **host);
+    return keep(l, *host, (size_t)count * sizeof **host);
 }
 
 static card_layer card_layer_make(tapconv_problem p)
@@ -52,15 +59,15 @@ static card_layer card_layer_make(tapconv_problem p)
     CHECK_OK(tapconv_plan_create(&l.plan, &p, &cuda));
     if (!l.plan) exit(1);
     l.y_count = (size_t)(p.batch * p.out_channels * out_length);
-    l.arrays.x = numbers_on_card(p.batch * p.in_channels * p.length, 1, &x);
-    l.w = numbers_on_card(p.out_channels * (p.in_channels / p.groups) * p.kernel_size, 2, &w);
-    if (p.has_bias) l.arrays.bias = numbers_on_card(p.out_channels, 3, &bias);
-    if (p.norm_affine) l.arrays.gamma = numbers_on_card(p.out_channels, 4, &gamma);
-    if (p.norm_affine) l.arrays.beta = numbers_on_card(p.out_channels, 5, &beta);
-    l.arrays.y = to_card(NULL, l.y_count * sizeof *l.y);
+    l.arrays.x = numbers_on_card(&l, p.batch * p.in_channels * p.length, 1, &x);
+    l.w = numbers_on_card(&l, p.out_channels * (p.in_channels / p.groups) * p.kernel_size, 2, &w);
+    if (p.has_bias) l.arrays.bias = numbers_on_card(&l, p.out_channels, 3, &bias);
+    if (p.norm_affine) l.arrays.gamma = numbers_on_card(&l, p.out_channels, 4, &gamma);
+    if (p.norm_affine) l.arrays.beta = numbers_on_card(&l, p.out_channels, 5, &beta);
+    l.arrays.y = keep(&l, NULL, l.y_count * sizeof *l.y);
     l.arrays.workspace_bytes = tapconv_workspace_bytes(l.plan);
-    l.arrays.workspace = to_card(NULL, l.arrays.workspace_bytes);
-    l.packed = to_card(NULL, tapconv_packed_weights_bytes(l.plan));
+    l.arrays.workspace = keep(&l, NULL, l.arrays.workspace_bytes);
+    l.packed = keep(&l, NULL, tapconv_packed_weights_bytes(l.plan));
     l.arrays.packed_weights = l.packed;
     CHECK_OK(tapconv_pack_weights(l.plan, l.w, l.packed, tapconv_packed_weights_bytes(l.plan)));
     l.y = must_malloc(l.y_count * sizeof *l.y);
@@ -89,10 +96,7 @@ static double error_of(card_layer *l)
 
 static void card_layer_free(card_layer *l)
 {
-    const void *const all[] = {l->arrays.x, l->arrays.bias, l->arrays.gamma,     l->arrays.beta,
-                               l->arrays.y, l->w,           l->arrays.workspace, l->packed};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        CHECK_OK(tapconv_device_free(&cuda, (void *)(uintptr_t)all[i]));
+    for (int i = 0; i < l->memory_count; i++) CHECK_OK(tapconv_device_free(&cuda, l->memory[i]));
     tapconv_plan_destroy(l->plan);
     free(l->expected), free(l->y);
 }
