@@ -9,6 +9,11 @@
 #define TAPCONV_LEAST_COLUMNS 96
 /* Staged input of a tile. */
 #define TAPCONV_STAGE_BYTES (512 * 1024)
+/* Where all output channels pass over one piece of staged input: that piece, a chunk deep, and a block's weights for the
+ * chunk. Both should stay in an L1 of 32 KB. */
+#define TAPCONV_PIECE_BYTES (20 * 1024)
+/* There: weights of a chunk that pass over all pieces in L2, before the next output channels do. */
+#define TAPCONV_PASS_BYTES (256 * 1024)
 /* Packed weights up to this size stay in L2 beside the staged input. */
 #define TAPCONV_WEIGHTS_IN_L2 (512 * 1024)
 /* Convolution results that wait for GroupNorm, a thread. */

@@ -39,14 +39,15 @@ struct tapconv_cpu_plan {
 
     /* Staging (dense.c, depthwise.c): see the files' heads. */
     int panel;
-    int64_t phases;      /* rows of a staged channel: phases of the stride, or taps in a panel */
-    int32_t *phase;      /* [phases] */
-    int32_t *offset;     /* [chunk_terms] of staged samples, then [last_chunk] of those of the last chunk */
-    int64_t columns;     /* samples of a tile in time */
-    int64_t tiles;       /* such tiles of an item */
-    int64_t tile_items;  /* items side by side in a tile, where items are shorter than a tile */
-    int64_t row;         /* elements of a staged row */
-    int64_t line;        /* samples of input under a tile; 0: taps are loaded one by one */
+    int samples_first;  /* all output channels pass over a piece of samples, not all samples over a block of channels */
+    int64_t phases;     /* rows of a staged channel: phases of the stride, or taps in a panel */
+    int32_t *phase;     /* [phases] */
+    int32_t *offset;    /* [chunk_terms] of staged samples, then [last_chunk] of those of the last chunk */
+    int64_t columns;    /* samples of a tile in time */
+    int64_t tiles;      /* such tiles of an item */
+    int64_t tile_items; /* items side by side in a tile, where items are shorter than a tile */
+    int64_t row;        /* elements of a staged row */
+    int64_t line;       /* samples of input under a tile; 0: taps are loaded one by one */
     int64_t chunk_terms; /* terms staged at a time */
     int64_t last_chunk;  /* terms of the last chunk */
     int64_t acc_row, acc_rows;

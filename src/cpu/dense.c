@@ -8,13 +8,20 @@
  *   panel    a staged row is one tap of one channel (im2col). It takes everything; it is chosen where items are short
  *            and lie side by side, or where the halo is longer than the rows of all taps.
  *
- * Then 8 output channels at a time pass over the tile: weights (8 x terms) stay in L1, staged input streams from L2, sums
- * are in registers for a slab and in `acc` (L1; L2 if there are several chunks) between slabs. */
+ * A register tile, rows of output channels x samples (a piece), leaves the registers once a slab. What streams past it from
+ * L2 depends on how much an instruction set's registers hold:
+ *
+ *   rows first      8 output channels at a time pass over all pieces: weights (8 x terms) stay in L1, staged input streams.
+ *                   A tile of 8 rows asks little enough of L2 for that.
+ *   samples first   all output channels pass over one piece before the next: a piece of staged input, one chunk deep, stays in
+ *                   L1 and weights stream, an eighth of the bytes and in one stretch a block. For tiles of 4 rows,
+ *                   which would ask twice as much staged input of L2 as it gives. Chunks are as deep as L1 holds. */
 #include "cpu/dense.h"
 #include "cpu/ahead.h"
 #include "cpu/blocksizes.h"
 #include "cpu/slabs.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static int64_t columns_for(int64_t out_length, int64_t most, int64_t lanes)
@@ -43,12 +50,39 @@ int tapconv_dense_merges(const tapconv_shape *s, int64_t lanes)
     return line <= TAPCONV_LONGEST_LINE - reach && (s->out_length < short_tile || whole * 10 > s->out_length * 11);
 }
 
+static int64_t most_vectors(const tapconv_real_kernels *real, int64_t rows)
+{
+    int64_t most = TAPCONV_MOST_VECTORS;
+    if (rows > TAPCONV_BLOCK) return 1; /* pair */
+    while (!real->tile[rows - 1][most - 1]) most--;
+    return most;
+}
+
+/* Channels of a chunk so that a piece of it stays in L1 beside the weights that pass; all chunks alike. */
+static int64_t resident_channels(const tapconv_cpu_plan *plan)
+{
+    const tapconv_problem *p = &plan->shape.p;
+    const int64_t taps = p->kernel_size, bytes = plan->real->bytes, slab_channels = tapconv_slab_channels(taps);
+    const double piece = (double)(most_vectors(plan->real, plan->real->rows) * plan->real->lanes * bytes);
+    const double line = 32; /* begun at both ends of a row */
+    const double reach = (double)((taps - 1) * p->dilation / p->stride) / (double)plan->phases * (double)bytes;
+    const double apart = (double)taps * (piece + line);
+    const double row = plan->panel ? apart : fmin(apart, (double)plan->phases * (piece + reach + line));
+    const int64_t most = (int64_t)(TAPCONV_PIECE_BYTES / (row + (double)(taps * TAPCONV_BLOCK * bytes)));
+    const int64_t chunks = tapconv_ceil_div(plan->shape.group_in, tapconv_max(most / slab_channels, 1) * slab_channels);
+    return tapconv_round_up(tapconv_ceil_div(plan->shape.group_in, chunks), slab_channels);
+}
+
 /* Terms that are staged at once: whole slabs. All channels, or as many as fit; in a panel a piece of one channel's taps if
  * not even one slab's channels fit. */
 static int64_t chunk_terms_for(const tapconv_cpu_plan *plan, double channel_bytes)
 {
     const tapconv_shape *s = &plan->shape;
     const int64_t taps = s->p.kernel_size, slab_channels = tapconv_slab_channels(taps);
+    if (plan->samples_first && (taps <= TAPCONV_SLAB || !plan->panel)) {
+        const int64_t resident = resident_channels(plan);
+        if (channel_bytes * (double)resident <= TAPCONV_STAGE_BYTES) return tapconv_min(resident, s->group_in) * taps;
+    }
     if (channel_bytes * (double)s->group_in <= TAPCONV_STAGE_BYTES) return s->sum_length;
     const int64_t channels = (int64_t)(TAPCONV_STAGE_BYTES / channel_bytes) / slab_channels * slab_channels;
     if (channels > 0 || !plan->panel || taps <= TAPCONV_SLAB)
@@ -69,6 +103,14 @@ static void fill_offsets(const tapconv_cpu_plan *plan, int32_t *offset, int64_t 
     }
 }
 
+/* Whether sums go from registers to their destination. Pieces of samples are narrower than the stretches that streaming
+ * stores want: those are gathered in acc. */
+static int results_direct(const tapconv_cpu_plan *plan)
+{
+    const int streamed = plan->stream && plan->shape.p.norm_groups == 0;
+    return plan->direct && plan->tile_items == 1 && !(plan->samples_first && streamed);
+}
+
 static int layout(tapconv_cpu_plan *plan, int panel)
 {
     const tapconv_shape *s = &plan->shape;
@@ -77,10 +119,15 @@ static int layout(tapconv_cpu_plan *plan, int panel)
     const int64_t taps = p->kernel_size, reach = (taps - 1) * p->dilation;
 
     plan->panel = panel;
+    plan->samples_first = plan->real->rows < TAPCONV_BLOCK && s->group_out > plan->real->rows &&
+                          (s->out_length > plan->real->thin_columns || tapconv_dense_merges(s, lanes));
     if (!panel && (p->stride > TAPCONV_TILE_COLUMNS || reach / p->stride > INT32_MAX / 4)) return 0;
     if (!panel && !tapconv_plan_phases(plan)) return -1;
     if (panel && tapconv_dense_merges(s, lanes)) {
-        plan->tile_items = tapconv_min(p->batch, TAPCONV_TILE_COLUMNS / s->out_length);
+        const int64_t most = tapconv_min(p->batch, TAPCONV_TILE_COLUMNS / s->out_length);
+        plan->tile_items = most;
+        if (plan->threads > 1)
+            plan->tile_items = tapconv_ceil_div(p->batch, tapconv_ceil_div(p->batch, most)); /* alike */
         plan->tiles = 1;
         plan->chunk_terms = chunk_terms_for(plan, set_row(plan, plan->tile_items * s->out_length));
     } else {
@@ -88,9 +135,10 @@ static int layout(tapconv_cpu_plan *plan, int panel)
         int64_t most = TAPCONV_TILE_COLUMNS;
         if (!panel && reach / p->stride > most) most *= 2; /* the halo is staged with every tile */
         double channel_bytes = set_row(plan, columns_for(s->out_length, most, lanes));
-        while (channel_bytes * (double)s->group_in > TAPCONV_STAGE_BYTES && most / 2 >= TAPCONV_LEAST_COLUMNS)
+        while (!plan->samples_first && channel_bytes * (double)s->group_in > TAPCONV_STAGE_BYTES &&
+               most / 2 >= TAPCONV_LEAST_COLUMNS)
             channel_bytes = set_row(plan, columns_for(s->out_length, most /= 2, lanes));
-        if (channel_bytes * (double)s->group_in > TAPCONV_STAGE_BYTES)
+        if (!plan->samples_first && channel_bytes * (double)s->group_in > TAPCONV_STAGE_BYTES)
             channel_bytes = set_row(plan, columns_for(s->out_length, TAPCONV_TILE_COLUMNS, lanes));
         plan->tile_items = 1;
         plan->tiles = tapconv_ceil_div(s->out_length, plan->columns);
@@ -109,8 +157,9 @@ static int layout(tapconv_cpu_plan *plan, int panel)
             plan->line = under + TAPCONV_OVERREAD * p->stride;
     }
     plan->acc_row = tapconv_round_up(plan->columns, lanes) + TAPCONV_OVERREAD;
-    plan->acc_rows = plan->chunk_terms < s->sum_length ? tapconv_round_up(s->group_out, TAPCONV_BLOCK)
-                                                       : tapconv_thin_blocks(1) * TAPCONV_BLOCK;
+    plan->acc_rows = plan->chunk_terms < s->sum_length || (plan->samples_first && !results_direct(plan))
+                         ? tapconv_round_up(s->group_out, TAPCONV_BLOCK)
+                         : tapconv_thin_blocks(1) * TAPCONV_BLOCK;
     if (plan->acc_rows > INT32_MAX / plan->acc_row) return 0;
     plan->thread_bytes =
         (size_t)((plan->stage_elements + plan->line + plan->acc_rows * plan->acc_row) * bytes) + 3 * 64;
@@ -189,21 +238,14 @@ static tapconv_dense_unit unit_at(const tapconv_cpu_plan *plan, tapconv_span spa
     return u;
 }
 
-static int64_t most_vectors(const tapconv_real_kernels *real, int64_t rows)
-{
-    int64_t most = TAPCONV_MOST_VECTORS;
-    if (rows > TAPCONV_BLOCK) return 1; /* pair */
-    while (!real->tile[rows - 1][most - 1]) most--;
-    return most;
-}
-
 /* Kernel calls for `rows` output channels and terms [first, end). */
 static int64_t calls_for(const tapconv_cpu_plan *plan, const tapconv_dense_unit *u, int64_t rows, int64_t first,
                          int64_t end)
 {
-    const int64_t vectors = tapconv_ceil_div(u->columns, plan->real->lanes);
-    const int64_t slab = tapconv_slab_end(plan->shape.p.kernel_size, 0, end - first);
-    return tapconv_ceil_div(vectors, most_vectors(plan->real, rows)) * tapconv_ceil_div(end - first, slab);
+    const int64_t vectors = tapconv_ceil_div(u->columns, plan->real->lanes), taps = plan->shape.p.kernel_size;
+    const int64_t slab = tapconv_slab_end(taps, 0, end - first);
+    const int64_t each = !plan->samples_first ? slab : taps <= TAPCONV_SLAB ? end - first : taps;
+    return tapconv_ceil_div(vectors, most_vectors(plan->real, rows)) * tapconv_ceil_div(end - first, each);
 }
 
 /* Input that is staged next: terms [first, end) of tapconv_dense_unit u, spread over `calls`. */
@@ -247,71 +289,124 @@ static void taps_in_reach(const tapconv_job *job, const tapconv_dense_unit *u, i
     if (*end < *first) *end = *first;
 }
 
-/* The sums of `rows` output channels from `channel` on over one chunk, for all columns of the unit; partial sums are in
- * acc. After the last chunk they are in acc still, or at their destination if the plan is direct. */
-static void sum_rows(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u, int64_t channel,
-                     int64_t rows, const chunk *c, const tapconv_dense_scratch *s, char *acc, tapconv_ahead *input)
+/* What the loops over a unit and a chunk share. */
+typedef struct pass {
+    const tapconv_job *job;
+    tapconv_span span;
+    const tapconv_dense_unit *u;
+    const chunk *c;
+    const tapconv_dense_scratch *s;
+    int64_t acc_first; /* the channel whose row of acc is the first; -1: every channel's is */
+    int64_t slab;      /* terms of a whole slab */
+    int some;          /* some taps are left out */
+    int fetch;         /* weights do not stay in L2 */
+    int finishes;      /* the chunk is the last, and its sums go from registers to their destination */
+    tapconv_ahead input;
+} pass;
+
+static char *acc_of(const pass *p, int64_t channel)
 {
-    const tapconv_cpu_plan *plan = job->plan;
+    const tapconv_cpu_plan *plan = p->job->plan;
+    return p->s->acc + (p->acc_first < 0 ? 0 : (channel - p->acc_first) * plan->acc_row * plan->real->bytes);
+}
+
+/* As tapconv_packed_channel, for a channel of the unit's group: no division, as it goes before every kernel call. */
+static const char *weights_of(const pass *p, int64_t channel, int64_t *step)
+{
+    const tapconv_shape *shape = &p->job->plan->shape;
+    const int64_t in_group = channel - p->u->group * shape->group_out, in_block = in_group % TAPCONV_BLOCK;
+    *step = tapconv_min(TAPCONV_BLOCK, shape->group_out - (in_group - in_block));
+    return (const char *)p->job->arrays->packed_weights +
+           ((channel - in_block) * shape->sum_length + in_block) * p->job->plan->real->bytes;
+}
+
+/* How the columns of a unit are cut: perhaps some up to where streaming stores are aligned, then pieces as equal as whole
+ * vectors allow. */
+typedef struct cut {
+    int64_t head;  /* columns before the first aligned cache line where the result is streamed, or -1 */
+    int64_t start; /* where equal pieces begin */
+    int64_t heads, vectors, pieces;
+} cut;
+
+static cut cut_columns(const tapconv_cpu_plan *plan, const tapconv_dense_unit *u, int64_t head, int64_t rows)
+{
+    cut k = {.head = tapconv_min(u->columns, head)};
+    k.start = tapconv_max(k.head, 0), k.heads = k.start > 0;
+    k.vectors = tapconv_ceil_div(u->columns - k.start, plan->real->lanes);
+    k.pieces = k.heads + tapconv_ceil_div(k.vectors, most_vectors(plan->real, rows));
+    return k;
+}
+
+typedef struct piece {
+    int64_t from, columns, vectors;
+    int stream;
+} piece;
+
+static piece piece_at(const tapconv_cpu_plan *plan, const tapconv_dense_unit *u, const cut *k, int64_t index)
+{
+    const int64_t at = index - k->heads, parts = k->pieces - k->heads, lanes = plan->real->lanes;
+    const int64_t from = at < 0 ? 0 : k->start + k->vectors * at / parts * lanes;
+    const int64_t to = at < 0 ? k->start : k->start + k->vectors * (at + 1) / parts * lanes;
+    return (piece){.from = from,
+                   .columns = tapconv_min(to, u->columns) - from,
+                   .vectors = tapconv_ceil_div(to - from, lanes),
+                   .stream = k->head >= 0 && at >= 0};
+}
+
+/* Where the call ends that begins at `term`: after a slab, or after as many alike as there are. */
+static int64_t call_end(const pass *p, int64_t term)
+{
+    const tapconv_cpu_plan *plan = p->job->plan;
+    const int64_t taps = plan->shape.p.kernel_size, end = p->c->end;
+    if (!plan->samples_first || p->some) return tapconv_slab_end(taps, term, end);
+    return taps <= TAPCONV_SLAB ? end : tapconv_min(end, term - term % taps + taps);
+}
+
+/* The sums of `rows` output channels from `channel` on over the chunk, for one piece of the unit's columns; partial sums are
+ * in acc. After the last chunk they are in acc still, or at their destination. next_w: as many weights that are wanted next,
+ * or NULL. */
+static void sum_piece(pass *p, int64_t channel, int64_t rows, piece at, const char *next_w, int64_t next_step)
+{
+    const tapconv_cpu_plan *plan = p->job->plan;
     const tapconv_real_kernels *real = plan->real;
-    const int64_t bytes = real->bytes, lanes = real->lanes, taps = plan->shape.p.kernel_size;
-    const int64_t first = c->first, end = c->end;
-    const int last_chunk = end == plan->shape.sum_length;
-    const int direct = plan->direct && plan->tile_items == 1;
+    const int64_t bytes = real->bytes, first = p->c->first, end = p->c->end;
     int64_t w_step;
-    const char *const w = tapconv_packed_channel(plan, job->arrays->packed_weights, channel, &w_step);
-    const int64_t most = most_vectors(real, rows);
-    /* Where the result is streamed, pieces begin at its cache lines. */
-    char *const result = direct && last_chunk ? tapconv_conv_at(job, span, u->item, channel, u->time) : NULL;
-    const int64_t head = result ? tapconv_min(u->columns, tapconv_stream_head(plan, result, rows)) : -1;
-    const int64_t start = tapconv_max(head, 0), heads = start > 0;
-    const int64_t vectors = tapconv_ceil_div(u->columns - start, lanes),
-                  pieces = heads + tapconv_ceil_div(vectors, most);
-    /* Weights that do not stay in L2 are fetched two slabs ahead, on the first pass: then those of the next rows. */
-    const int fetch = (u->end - u->first) * plan->shape.sum_length * bytes > TAPCONV_WEIGHTS_IN_L2;
-    const int some = c->end_tap - c->first_tap < taps;
-    int64_t next_step;
-    const char *const next_rows =
-        tapconv_packed_channel(plan, job->arrays->packed_weights, tapconv_min(channel + rows, u->end - 1), &next_step);
-    for (int64_t piece = 0; piece < pieces; piece++) {
-        const int64_t at = piece - heads, parts = pieces - heads;
-        const int64_t from = at < 0 ? 0 : start + vectors * at / parts * lanes;
-        const int64_t to = at < 0 ? start : start + vectors * (at + 1) / parts * lanes;
-        tapconv_tile tile = {
-            .w_step = w_step,
-            .second_block = plan->shape.sum_length * TAPCONV_BLOCK,
-            .partial_step = plan->acc_row,
-            .out = acc + from * bytes,
-            .out_step = plan->acc_row,
-            .columns = tapconv_min(to, u->columns) - from,
-        };
-        const tapconv_tile_kernel kernel =
-            rows > TAPCONV_BLOCK ? real->pair : real->tile[rows - 1][tapconv_ceil_div(to - from, lanes) - 1];
-        for (int64_t term = first; term < end;) {
-            const int64_t slab_end = tapconv_slab_end(taps, term, end);
-            tile.x = s->stage + from * bytes;
-            int64_t skip = 0, stop = slab_end - term;
-            if (some) tapconv_slab_taps(taps, term, slab_end, c->first_tap, c->end_tap, &skip, &stop);
-            tile.offset = c->offset + (term - first) + skip;
-            tile.w = w + (term + skip) * w_step * bytes;
-            tile.steps = stop - skip;
-            tile.next_w = NULL;
-            if (fetch && piece == 0 && !some) {
-                const int64_t then = slab_end + (slab_end - term);
-                tile.next_w =
-                    then < end ? w + then * w_step * bytes : next_rows + (first + then - end) * next_step * bytes;
-            }
-            tile.partial = term > 0 ? acc + from * bytes : NULL;
-            if (result && slab_end == end) {
-                tile.out = result + from * bytes;
-                tile.stream = head >= 0 && at >= 0;
-                tile.out_step = plan->shape.out_length;
-                tile.bias = job->bias ? (const char *)job->bias + channel * bytes : NULL;
-            }
-            kernel(&tile);
-            tapconv_ahead_step(input);
-            term = slab_end;
+    const char *const w = weights_of(p, channel, &w_step);
+    char *const acc = acc_of(p, channel) + at.from * bytes;
+    tapconv_tile tile = {
+        .x = p->s->stage + at.from * bytes,
+        .w_step = w_step,
+        .second_block = plan->shape.sum_length * TAPCONV_BLOCK,
+        .slab = p->slab,
+        .partial_step = plan->acc_row,
+        .out = acc,
+        .out_step = plan->acc_row,
+        .columns = at.columns,
+    };
+    const tapconv_tile_kernel kernel = rows > TAPCONV_BLOCK ? real->pair : real->tile[rows - 1][at.vectors - 1];
+    for (int64_t term = first; term < end;) {
+        const int64_t then = call_end(p, term);
+        int64_t skip = 0, stop = then - term;
+        if (p->some)
+            tapconv_slab_taps(plan->shape.p.kernel_size, term, then, p->c->first_tap, p->c->end_tap, &skip, &stop);
+        tile.offset = p->c->offset + (term - first) + skip;
+        tile.w = w + (term + skip) * w_step * bytes;
+        tile.steps = stop - skip;
+        tile.next_w = NULL;
+        if (next_w) { /* two slabs ahead, then those of the next rows */
+            const int64_t later = then + (then - term);
+            tile.next_w = later < end ? w + later * w_step * bytes : next_w + (first + later - end) * next_step * bytes;
         }
+        tile.partial = term > 0 ? acc : NULL;
+        if (p->finishes && then == end) {
+            tile.out = (char *)tapconv_conv_at(p->job, p->span, p->u->item, channel, p->u->time) + at.from * bytes;
+            tile.stream = at.stream;
+            tile.out_step = plan->shape.out_length;
+            tile.bias = p->job->bias ? (const char *)p->job->bias + channel * bytes : NULL;
+        }
+        kernel(&tile);
+        tapconv_ahead_step(&p->input);
+        term = then;
     }
 }
 
@@ -339,7 +434,7 @@ static void sum_blocks(const tapconv_job *job, tapconv_span span, const tapconv_
         .first_tap = tapconv_max(c->first_tap - c->first % plan->shape.p.kernel_size, 0),
         .end_tap = tapconv_max(c->end_tap - c->first % plan->shape.p.kernel_size, 0),
     };
-    if (plan->direct && plan->tile_items == 1 && c->end == terms) {
+    if (results_direct(plan) && c->end == terms) {
         thin.tile.out = tapconv_conv_at(job, span, u->item, channel, u->time);
         thin.tile.out_step = plan->shape.out_length;
         thin.tile.bias = job->bias ? (const char *)job->bias + channel * bytes : NULL;
@@ -358,16 +453,119 @@ static void emit_rows(const tapconv_job *job, tapconv_span span, const tapconv_d
     }
 }
 
+/* Rows of the next kernel calls from `channel` on. */
+static int64_t rows_at(const tapconv_cpu_plan *plan, const tapconv_dense_unit *u, int64_t channel)
+{
+    const int64_t in_block = (channel - u->group * plan->shape.group_out) % TAPCONV_BLOCK, left = u->end - channel;
+    const int64_t many = tapconv_thin_blocks(u->columns);
+    if (u->columns <= plan->real->thin_columns && in_block == 0 && left >= TAPCONV_BLOCK)
+        return (left >= many * TAPCONV_BLOCK ? many : 1) * TAPCONV_BLOCK;
+    if (u->columns <= plan->real->lanes && plan->real->pair && in_block == 0 && left >= 2 * TAPCONV_BLOCK)
+        return 2 * TAPCONV_BLOCK;
+    return tapconv_min(tapconv_min(left, TAPCONV_BLOCK - in_block), plan->real->rows);
+}
+
+static int is_thin(const tapconv_cpu_plan *plan, const tapconv_dense_unit *u, int64_t channel, int64_t rows)
+{
+    const int64_t in_block = (channel - u->group * plan->shape.group_out) % TAPCONV_BLOCK;
+    return u->columns <= plan->real->thin_columns && in_block == 0 && rows % TAPCONV_BLOCK == 0;
+}
+
+/* A chunk of the sums of channels [channel, end): all pieces of some rows before the next rows. */
+static void rows_first(pass *p, int64_t channel, int64_t end)
+{
+    const tapconv_cpu_plan *plan = p->job->plan;
+    const tapconv_dense_unit *u = p->u;
+    const int emits = !results_direct(plan) && p->c->end == plan->shape.sum_length;
+    for (int64_t rows; channel < end; channel += rows) {
+        rows = rows_at(plan, u, channel);
+        if (is_thin(plan, u, channel, rows)) {
+            sum_blocks(p->job, p->span, u, channel, rows / TAPCONV_BLOCK, p->c, p->s, acc_of(p, channel));
+        } else {
+            int64_t head = -1, next_step;
+            if (p->finishes)
+                head = tapconv_stream_head(plan, tapconv_conv_at(p->job, p->span, u->item, channel, u->time), rows);
+            const cut k = cut_columns(plan, u, head, rows);
+            const char *const next_w = weights_of(p, tapconv_min(channel + rows, u->end - 1), &next_step);
+            /* Weights are fetched on the first pass. */
+            for (int64_t i = 0; i < k.pieces; i++)
+                sum_piece(p, channel, rows, piece_at(plan, u, &k, i), p->fetch && i == 0 ? next_w : NULL, next_step);
+        }
+        if (emits) emit_rows(p->job, p->span, u, channel, rows, acc_of(p, channel));
+    }
+}
+
+/* What samples_first does for one piece where a chunk is one call: little but calls, as there are many. */
+static void pass_piece(pass *p, int64_t first, int64_t end, piece at)
+{
+    const tapconv_cpu_plan *plan = p->job->plan;
+    const tapconv_shape *shape = &plan->shape;
+    const int64_t bytes = plan->real->bytes, base = p->u->group * shape->group_out;
+    const int64_t terms_bytes = shape->sum_length * bytes, acc_step = plan->acc_row * bytes;
+    tapconv_tile tile = {
+        .x = p->s->stage + at.from * bytes,
+        .offset = p->c->offset,
+        .steps = p->c->end - p->c->first,
+        .slab = p->slab,
+        .partial_step = plan->acc_row,
+        .out_step = plan->acc_row,
+        .columns = at.columns,
+    };
+    char *acc = acc_of(p, first) + at.from * bytes, *out = acc;
+    int64_t out_step = acc_step;
+    if (p->finishes) {
+        out = (char *)tapconv_conv_at(p->job, p->span, p->u->item, first, p->u->time) + at.from * bytes;
+        tile.out_step = shape->out_length, out_step = shape->out_length * bytes;
+    }
+    for (int64_t channel = first, rows; channel < end; channel += rows) {
+        const int64_t in_block = (channel - base) % TAPCONV_BLOCK, block = channel - in_block;
+        rows = tapconv_min(tapconv_min(end - channel, TAPCONV_BLOCK - in_block), plan->real->rows);
+        tile.w_step = tapconv_min(TAPCONV_BLOCK, base + shape->group_out - block);
+        const char *const weights = (const char *)p->job->arrays->packed_weights + block * terms_bytes;
+        tile.w = weights + (p->c->first * tile.w_step + in_block) * bytes;
+        tile.partial = p->c->first > 0 ? acc : NULL;
+        tile.out = out;
+        tile.bias = p->finishes && p->job->bias ? (const char *)p->job->bias + channel * bytes : NULL;
+        /* Short stretches of rows, far from the last call's: asked for early, or stores wait for them. */
+        for (int64_t r = 0; r < rows; r++) {
+            __builtin_prefetch(out + r * out_step, 1);
+            __builtin_prefetch(out + r * out_step + at.columns * bytes - 1, 1);
+        }
+        plan->real->tile[rows - 1][at.vectors - 1](&tile);
+        tapconv_ahead_step(&p->input);
+        acc += rows * acc_step, out += rows * out_step;
+    }
+}
+
+/* The same: all channels over a piece before the next piece. Every channel has its row of acc. */
+static void samples_first(pass *p, int64_t first, int64_t end)
+{
+    const tapconv_cpu_plan *plan = p->job->plan;
+    const tapconv_dense_unit *u = p->u;
+    const cut k = cut_columns(plan, u, -1, plan->real->rows);
+    for (int64_t i = 0; i < k.pieces; i++) {
+        const piece at = piece_at(plan, u, &k, i);
+        if (!p->some && plan->shape.p.kernel_size <= TAPCONV_SLAB) {
+            pass_piece(p, first, end, at);
+            continue;
+        }
+        for (int64_t channel = first, rows; channel < end; channel += rows) {
+            rows = rows_at(plan, u, channel);
+            sum_piece(p, channel, rows, at, NULL, 0);
+        }
+    }
+    if (!results_direct(plan) && p->c->end == plan->shape.sum_length)
+        emit_rows(p->job, p->span, u, first, end - first, acc_of(p, first));
+}
+
 static void compute_unit(const tapconv_job *job, tapconv_span span, const tapconv_dense_unit *u,
                          const tapconv_dense_unit *next, int staged, const tapconv_dense_scratch *s)
 {
     const tapconv_cpu_plan *plan = job->plan;
     const tapconv_shape *shape = &plan->shape;
-    const int64_t terms = shape->sum_length, base = u->group * shape->group_out;
+    const int64_t terms = shape->sum_length;
     const int several = plan->chunk_terms < terms;
-    const int direct = plan->direct && plan->tile_items == 1;
-    const int64_t many = tapconv_thin_blocks(u->columns);
-    const int narrow = u->columns <= plan->real->lanes && plan->real->pair;
+    const int whole_samples = plan->samples_first && u->columns > plan->real->thin_columns;
     for (int64_t first = 0; first < terms;) {
         int64_t end = tapconv_min(terms, first + plan->chunk_terms);
         /* A chunk smaller than a channel ends where the channel does. */
@@ -382,22 +580,24 @@ static void compute_unit(const tapconv_job *job, tapconv_span span, const tapcon
         const int64_t calls =
             calls_for(plan, u, rows_each, first, end) * tapconv_ceil_div(u->end - u->first, rows_each);
         const int64_t then_first = end < terms ? end : 0;
-        tapconv_ahead input = {0};
-        if (then) input = input_ahead(job, then, then_first, tapconv_min(terms, then_first + plan->chunk_terms), calls);
-        for (int64_t channel = u->first, rows; channel < u->end; channel += rows) {
-            const int64_t in_block = (channel - base) % TAPCONV_BLOCK;
-            const int64_t left = u->end - channel;
-            char *const acc = s->acc + (several ? (channel - u->first) * plan->acc_row * plan->real->bytes : 0);
-            if (u->columns <= plan->real->thin_columns && in_block == 0 && left >= TAPCONV_BLOCK) {
-                const int64_t blocks = left >= many * TAPCONV_BLOCK ? many : 1;
-                rows = blocks * TAPCONV_BLOCK;
-                sum_blocks(job, span, u, channel, blocks, &c, s, acc);
-            } else {
-                rows = tapconv_min(tapconv_min(left, TAPCONV_BLOCK - in_block), plan->real->rows);
-                if (narrow && in_block == 0 && left >= 2 * TAPCONV_BLOCK) rows = 2 * TAPCONV_BLOCK;
-                sum_rows(job, span, u, channel, rows, &c, s, acc, &input);
+        pass p = {.job = job, .span = span, .u = u, .c = &c, .s = s};
+        p.acc_first = several || whole_samples ? u->first : -1;
+        p.slab = tapconv_slab_channels(shape->p.kernel_size) * tapconv_min(shape->p.kernel_size, TAPCONV_SLAB);
+        p.some = c.end_tap - c.first_tap < shape->p.kernel_size;
+        p.fetch = (u->end - u->first) * terms * plan->real->bytes > TAPCONV_WEIGHTS_IN_L2;
+        p.finishes = end == terms && results_direct(plan);
+        if (then)
+            p.input = input_ahead(job, then, then_first, tapconv_min(terms, then_first + plan->chunk_terms), calls);
+        if (whole_samples) {
+            const int64_t row_bytes = (end - first) * plan->real->bytes;
+            const int64_t most = tapconv_max(TAPCONV_PASS_BYTES / row_bytes / TAPCONV_BLOCK, 1) * TAPCONV_BLOCK;
+            const int64_t base = u->group * shape->group_out;
+            for (int64_t channel = u->first, stop; channel < u->end; channel = stop) {
+                stop = tapconv_min(u->end, channel - (channel - base) % TAPCONV_BLOCK + most);
+                samples_first(&p, channel, stop);
             }
-            if (!direct && end == terms) emit_rows(job, span, u, channel, rows, acc);
+        } else {
+            rows_first(&p, u->first, u->end);
         }
         first = end;
     }

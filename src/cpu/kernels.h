@@ -15,7 +15,7 @@
 /* Columns that a kernel may read past the last one it was asked for. */
 #define TAPCONV_OVERREAD 16
 
-/* One slab of a tile of output channels x samples:
+/* A tile of output channels x samples, slab after slab of `slab` steps (the last of what is left):
  *     out[r][j] = partial[r][j] + sum over s of w[s*w_step + r] * x[offset[s] + j]  (+ bias[r])     j < columns
  * partial and bias may be NULL; without partial it is 0, so that a sum is never -0 and terms that are +-0 leave no trace.
  * x may be read up to the next multiple of the vector length. With `stream`, whole vectors
@@ -28,6 +28,7 @@ typedef struct tapconv_tile {
     int64_t w_step;
     int64_t second_block; /* pair only: from the weights of rows 0 to 7 to those of rows 8 to 15 */
     int64_t steps;
+    int64_t slab; /* 0: all steps are one slab */
     const void *partial;
     int64_t partial_step;
     void *out;

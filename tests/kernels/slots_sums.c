@@ -102,6 +102,11 @@ static void check_tile(const slots *s, int64_t rows, int64_t vectors)
                   .columns = columns,
                   .steps = pick_steps(),
                   .w_step = pair ? TAPCONV_BLOCK : check_between(rows, 8)};
+    int64_t slab = 0;
+    if (check_chance(2)) { /* several slabs in one call */
+        p.taps.kernel_size = p.taps.end = check_between(1, TAPCONV_SLAB);
+        slab = tapconv_slab_channels(p.taps.kernel_size) * p.taps.kernel_size;
+    }
     if (pair) p.block_step = p.steps * TAPCONV_BLOCK + check_between(0, 20);
     p.integers = value == check_small_integer;
     p.offset = make_offsets(p.steps, most_offset);
@@ -120,6 +125,7 @@ static void check_tile(const slots *s, int64_t rows, int64_t vectors)
                                .w_step = p.w_step,
                                .second_block = p.block_step,
                                .steps = p.steps,
+                               .slab = slab,
                                .partial = p.partial.data,
                                .partial_step = p.partial_step,
                                .out = out.data,
@@ -127,9 +133,9 @@ static void check_tile(const slots *s, int64_t rows, int64_t vectors)
                                .bias = p.bias.data,
                                .columns = columns,
                                .stream = stream};
-    check_context("%s tile %" PRId64 "x%" PRId64 ": columns %" PRId64 ", steps %" PRId64 ", w_step %" PRId64
-                  ", out_step %" PRId64 ", partial %d, bias %d, stream %d",
-                  s->name, rows, vectors, columns, p.steps, p.w_step, out_step, p.partial.data != NULL,
+    check_context("%s tile %" PRId64 "x%" PRId64 ": columns %" PRId64 ", steps %" PRId64 ", slab %" PRId64
+                  ", w_step %" PRId64 ", out_step %" PRId64 ", partial %d, bias %d, stream %d",
+                  s->name, rows, vectors, columns, p.steps, slab, p.w_step, out_step, p.partial.data != NULL,
                   p.bias.data != NULL, stream);
     const uint64_t before = hash_products(&p);
     kernel(&tile);

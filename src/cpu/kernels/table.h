@@ -89,6 +89,7 @@ ALL_ROWS(ROW)
 #undef LANES
 #undef NAME
 #undef TILE
+#undef TILE_UNROLL
 #undef THIN
 #undef ROW
 

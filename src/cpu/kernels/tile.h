@@ -3,7 +3,14 @@
  *
  * A tile is `rows` output channels x `vectors` vectors of samples, all in registers. Each step loads `vectors` vectors of
  * staged input (any alignment: a tap's shift is an address), broadcasts one weight a row, and does rows*vectors fma.
- * Staged input and weights come from L1 or L2; the tile leaves the registers once a slab. */
+ * Staged input and weights come from L1 or L2; the tile leaves the registers once a slab, for L1 if more slabs follow. */
+
+/* So many steps of a slab that its loop's end is foreseen. Where a step has 24 fma it does not matter. */
+#if SIMD_REGISTERS == 32
+#define TILE_UNROLL
+#else
+#define TILE_UNROLL _Pragma("GCC unroll 4")
+#endif
 
 #define TILE(rows, vectors)                                                                                            \
     static void NAME(tile_##rows##x##vectors)(const tapconv_tile *tile)                                                \
@@ -15,15 +22,20 @@ static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_
                                                                   const int vectors)
 {
     V sum[16][12];
+    _Alignas(64) REAL totals[16 * 12 * LANES]; /* of the slabs so far */
     const REAL *const x = tile->x;
-    const REAL *w = tile->w, *second = rows > 8 ? w + tile->second_block - 8 : w;
+    const REAL *w = tile->w, *second = rows > 8 ? w + tile->second_block - 8 : w, *next_w = tile->next_w;
     const int32_t *const offset = tile->offset;
-    const int64_t w_step = tile->w_step, steps = tile->steps;
+    const int64_t w_step = tile->w_step, steps = tile->steps, slab = tile->slab > 0 ? tile->slab : steps;
+    const REAL *before = tile->partial, *const bias = tile->bias;
+    int64_t before_step = tile->partial_step;
 
+    for (int64_t s = 0, end;;) {
+        end = steps - s < slab ? steps : s + slab;
 #pragma GCC unroll 16
-    for (int r = 0; r < rows; r++)
+        for (int r = 0; r < rows; r++)
 #pragma GCC unroll 12
-        for (int v = 0; v < vectors; v++) sum[r][v] = VOP(zero)();
+            for (int v = 0; v < vectors; v++) sum[r][v] = VOP(zero)();
 
 #define STEP                                                                                                           \
     {                                                                                                                  \
@@ -38,31 +50,38 @@ static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_
         }                                                                                                              \
         w += w_step, second += w_step;                                                                                 \
     }
-    if (rows >= SIMD_ROWS && tile->next_w) { /* a loop of its own: the requests cost 1 % where they are not needed */
-        const REAL *next_w = tile->next_w;
-        for (int64_t s = 0; s < steps; s++) {
-            __builtin_prefetch(next_w);
-            next_w += w_step;
-            STEP
+        if (rows >= SIMD_ROWS &&
+            tile->next_w) { /* a loop of its own: the requests cost 1 % where they are not needed */
+            TILE_UNROLL for (; s < end; s++)
+            {
+                __builtin_prefetch(next_w);
+                next_w += w_step;
+                STEP
+            }
+        } else {
+            TILE_UNROLL for (; s < end; s++) STEP
         }
-    } else {
-        for (int64_t s = 0; s < steps; s++) STEP
-    }
 #undef STEP
 
-    const REAL *const partial = tile->partial, *const bias = tile->bias;
-    if (partial) {
+        if (before) {
+#pragma GCC unroll 16
+            for (int r = 0; r < rows; r++)
+#pragma GCC unroll 12
+                for (int v = 0; v < vectors; v++)
+                    sum[r][v] = VOP(add)(VOP(load)(before + r * before_step + v * LANES), sum[r][v]);
+        } else {
+            const V zero = VOP(zero)();
+#pragma GCC unroll 16
+            for (int r = 0; r < rows; r++)
+#pragma GCC unroll 12
+                for (int v = 0; v < vectors; v++) sum[r][v] = VOP(add)(zero, sum[r][v]);
+        }
+        if (end == steps) break;
+        before = totals, before_step = vectors * LANES;
 #pragma GCC unroll 16
         for (int r = 0; r < rows; r++)
 #pragma GCC unroll 12
-            for (int v = 0; v < vectors; v++)
-                sum[r][v] = VOP(add)(VOP(load)(partial + r * tile->partial_step + v * LANES), sum[r][v]);
-    } else {
-        const V zero = VOP(zero)();
-#pragma GCC unroll 16
-        for (int r = 0; r < rows; r++)
-#pragma GCC unroll 12
-            for (int v = 0; v < vectors; v++) sum[r][v] = VOP(add)(zero, sum[r][v]);
+            for (int v = 0; v < vectors; v++) VOP(store)(totals + (r * vectors + v) * LANES, sum[r][v]);
     }
     if (bias) {
 #pragma GCC unroll 16
