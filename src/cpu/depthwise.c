@@ -175,6 +175,15 @@ static const void *wanted_next(const tapconv_job *job, const row *r, int64_t tim
     return (const char *)job->arrays->x + start * plan->real->bytes;
 }
 
+/* How many outputs of a row at `out` come before its first whole cache line; -1 where it is not to be streamed. A part of a
+ * line would be written to memory alone. */
+static int64_t line_head(const tapconv_cpu_plan *plan, const char *out)
+{
+    const int64_t line = 64 / plan->real->bytes;
+    if (tapconv_stream_head(plan, out, 1) < 0) return -1;
+    return (line - (int64_t)((uintptr_t)out / (uintptr_t)plan->real->bytes % (uintptr_t)line)) % line;
+}
+
 static void compute_row(const tapconv_job *job, tapconv_span span, int64_t flat, char *scratch)
 {
     const tapconv_cpu_plan *plan = job->plan;
@@ -188,8 +197,7 @@ static void compute_row(const tapconv_job *job, tapconv_span span, int64_t flat,
     if (plan->direct) {
         if (job->bias) r.bias = (const char *)job->bias + r.channel * bytes;
         char *const result = tapconv_conv_at(job, span, r.item, r.channel, 0);
-        /* Only whole cache lines are streamed: a part of one would be written to memory alone. */
-        const int64_t head = tapconv_min(length, tapconv_stream_head(plan, result, 1));
+        const int64_t head = tapconv_min(length, line_head(plan, result));
         const int64_t first = tapconv_max(head, 0), last = head < 0 ? 0 : length - (length - first) % (64 / bytes);
         if (first > 0) compute_stretch(job, &r, 0, first, result, 0);
         if (first < last) compute_stretch(job, &r, first, last, result + first * bytes, 1);

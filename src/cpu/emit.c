@@ -15,8 +15,7 @@ int64_t tapconv_stream_head(const tapconv_cpu_plan *plan, const void *out, int64
     const int64_t bytes = plan->real->bytes, lanes = plan->real->lanes;
     if (!plan->stream || plan->shape.p.norm_groups > 0) return -1;
     if (rows > 1 && plan->shape.out_length % lanes != 0) return -1;
-    const int64_t line = tapconv_max(lanes, 64 / bytes);
-    return (line - (int64_t)((uintptr_t)out / (uintptr_t)bytes % (uintptr_t)line)) % line;
+    return (lanes - (int64_t)((uintptr_t)out / (uintptr_t)bytes % (uintptr_t)lanes)) % lanes;
 }
 
 void tapconv_emit_conv(const tapconv_job *job, tapconv_span span, int64_t item, int64_t channel, int64_t time,
