@@ -85,6 +85,22 @@ def gelu_table():
         print("    {" + ", ".join(f"{float(c):.9g}f" for c in row) + "},")
 
 
+def gelu_polynomial():
+    """With d = a/(a + 3): (a + 3) Phi(-a) exp(a^2/2) = 1.5 - 1.1875 d + d c(d - 0.4375)."""
+    centre, slope, tiny = mpf("0.4375"), mpf("1.1875"), mpf(10) ** -12
+
+    def function(d):
+        a = 3 * d / (1 - d)
+        return (a + 3) * exp(a * a / 2) * erfc(a / sqrt(mpf(2))) / 2
+
+    def c(q):
+        d = q + centre if abs(q + centre) > tiny else tiny
+        return (function(d) - mpf("1.5") + slope * d) / d
+
+    high = mpf("14.75") / mpf("17.75")
+    return fit(c, lambda q: (q + centre) / function(q + centre), mpf("1e-6") - centre, high - centre, 9, 44)
+
+
 def main():
     half = LN2 / 2 * mpf("1.0005")
     q = fit(lambda r: (expm1(r) - r) / r**2, lambda r: r**2 / exp(r), -half, half, 5, 80)
@@ -92,6 +108,7 @@ def main():
     p = fit(lambda f: expm1(f * LN2) / f, lambda f: abs(f / expm1(f * LN2)), mpf("-0.5005"), mpf("0.5005"), 5, 80)
     show("2^f = 1 + f p(f)", *p)
     gelu_table()
+    show("gelu in d: c", *gelu_polynomial())
 
 
 if __name__ == "__main__":

@@ -33,10 +33,12 @@ static inline vf_exp activate_exp_minus(vf y)
     return (vf_exp){n, activate_expm1_reduced(vf_fma(n, vf_set1(0x1.7f7d1cp-20f), upper))};
 }
 
-/* The same for the sum of y and a tiny low. */
-static inline vf_exp activate_exp_minus_sum(vf y, vf low)
+/* The same for the sum of y and a tiny low, and 2^n where n is no less than -126 and no more than 127. */
+static inline vf_exp activate_exp_minus_sum(vf y, vf low, vf *power)
 {
-    const vf n = vf_round(vf_mul(y, vf_set1(-0x1.715476p+0f))), upper = vf_fma(n, vf_set1(0x1.62e4p-1f), y);
+    vf n;
+    *power = vf_pow2_near(y, vf_set1(-0x1.715476p+0f), &n);
+    const vf upper = vf_fma(n, vf_set1(0x1.62e4p-1f), y);
     return (vf_exp){n, activate_expm1_reduced(vf_fma(n, vf_set1(0x1.7f7d1cp-20f), vf_add(upper, low)))};
 }
 
@@ -70,15 +72,16 @@ static inline vf activate_silu_anywhere(vf v)
     return activate_nan_at_minus_infinity(v, activate_over_1_plus(x, e));
 }
 
-/* Down to -87 nothing overflows and no result is subnormal: v / (1 + 2^n (1 + s)) as it stands. Lanes below take the long
- * way, which is gone only where there are any; whichever way a vector goes, a lane gets the same. */
+/* Between -85 and 85 nothing overflows and no result is subnormal: v / (1 + 2^n (1 + s)) as it stands. Lanes beyond take
+ * the long way, which is gone only where there are any; whichever way a vector goes, a lane gets the same. */
 static inline vf activate_silu(vf v)
 {
-    const vf least = vf_set1(-87);
-    const vf_exp e = activate_exp_minus(vf_min(vf_set1(80), vf_max(least, v)));
-    const vf power = vf_pow2(e.n);
-    const vf result = vf_div(v, vf_add(power, vf_fma(power, e.s, vf_set1(1))));
-    return vf_any_gt(least, v) ? vf_select_gt(least, v, activate_silu_anywhere(v), result) : result;
+    const vf size = vf_abs(v), most = vf_set1(85);
+    vf n;
+    const vf power = vf_pow2_near(v, vf_set1(-0x1.715476p+0f), &n), upper = vf_fma(n, vf_set1(0x1.62e4p-1f), v);
+    const vf s = activate_expm1_reduced(vf_fma(n, vf_set1(0x1.7f7d1cp-20f), upper));
+    const vf result = vf_div(v, vf_add(power, vf_fma(power, s, vf_set1(1))));
+    return vf_any_gt(size, most) ? vf_select_gt(size, most, activate_silu_anywhere(v), result) : result;
 }
 
 static inline vf activate_sigmoid(vf v)
@@ -154,6 +157,12 @@ static inline vf activate_gelu_tanh(vf v)
     return activate_nan_at_minus_infinity(v, activate_over_1_plus(x, e));
 }
 
+/* a Phi(-a) exp(a^2/2) as m + low, for a in [0, 14.75]; Phi is the normal distribution. */
+typedef struct vf_tail {
+    vf m, low;
+} vf_tail;
+
+#ifdef SIMD_HAS_PICK
 /* Phi(-a) exp(a^2/2), Phi the normal distribution: a polynomial in a - centre on each of 16 intervals, picked by 2 +
  * 2a. The centres lie where the first coefficient is a float32 to 2^-30 or better; error below 2^-27.5 relative. */
 static _Alignas(64) const float activate_gelu_centre[16] = {
@@ -183,12 +192,8 @@ static _Alignas(64) const float activate_gelu_coefficient[7][16] = {
      3.10042125e-08f, 9.53951051e-09f, 3.49006046e-09f},
 };
 
-/* gelu(v) = max(v, 0) - |v| Phi(-|v|); what is subtracted is (m + t) 2^n with the largest product m and the sum t of
- * all that is smaller, m's rounding included. Above 14.75 it is 0 in float32. */
-static inline vf activate_gelu(vf v)
+static inline vf_tail activate_tail(vf a)
 {
-    const vf a = vf_min(vf_set1(14.75f), vf_abs(v)), half = vf_mul(a, vf_set1(0.5f)), power = vf_mul(a, half);
-    const vf_exp e = activate_exp_minus_sum(power, vf_fms(a, half, power));
     const vf which = vf_fma(a, vf_set1(2), vf_set1(2));
     const vf d = vf_sub(a, vf_pick(activate_gelu_centre, which)), first = vf_pick(activate_gelu_coefficient[0], which);
     vf rest = vf_pick(activate_gelu_coefficient[6], which);
@@ -199,11 +204,50 @@ static inline vf activate_gelu(vf v)
     rest = vf_fma(rest, d, vf_pick(activate_gelu_coefficient[1], which));
     rest = vf_mul(rest, vf_mul(a, d));
     const vf m = vf_mul(a, first);
-    vf t = vf_fma(rest, e.s, rest);
-    t = vf_add(t, vf_fms(a, first, m));
-    t = vf_fma(m, e.s, t);
+    return (vf_tail){m, vf_add(rest, vf_fms(a, first, m))};
+}
+
+#else
+
+/* Without cheap tables one polynomial: with d = a/(a + 3) it is d (1.5 - 1.1875 d + d c(d - 0.4375)), c minimax; error 2^-28
+ * relative. What d lacks of the quotient is taken along, and so is what the linear part is rounded by; top - base is
+ * exact because base is 0.5 at least. */
+static inline vf_tail activate_tail(vf a)
+{
+    const vf three = vf_set1(3), third = vf_set1(0x1.555556p-2f), slope = vf_set1(1.1875f), top = vf_set1(1.5f);
+    const vf sum = vf_add(a, three), d = vf_div(a, sum);
+    const vf lack = vf_fnma(d, vf_sub(a, vf_sub(sum, three)), vf_fnma(d, sum, a));
+    const vf d_low = vf_mul(lack, vf_fnma(d, third, third)); /* 1/(a + 3) = (1 - d)/3 */
+    const vf base = vf_fnma(slope, d, top), base_low = vf_fnma(slope, d, vf_sub(top, base));
+    const vf q = vf_sub(d, vf_set1(0.4375f)), q2 = vf_mul(q, q);
+    vf even = vf_fma(vf_set1(0x1.7df198p-8f), q2, vf_set1(-0x1.a33b52p-5f));
+    even = vf_fma(even, q2, vf_set1(0x1.065b5cp-3f));
+    even = vf_fma(even, q2, vf_set1(-0x1.9d4d9ap-3f));
+    even = vf_fma(even, q2, vf_set1(-0x1.aebf3ep-2f));
+    vf odd = vf_fma(vf_set1(0x1.01eaf0p-4f), q2, vf_set1(-0x1.8adf64p-4f));
+    odd = vf_fma(odd, q2, vf_set1(0x1.1b2374p-3f));
+    odd = vf_fma(odd, q2, vf_set1(-0x1.27316ap-2f));
+    odd = vf_fma(odd, q2, vf_set1(0x1.132682p+0f));
+    const vf more = vf_fma(vf_fma(odd, q, even), d, base_low), m = vf_mul(d, base);
+    /* The whole's derivative by d, to 6 % of the whole. */
+    const vf growth = vf_fma(vf_fma(vf_set1(2.32f), d, vf_set1(-3.6f)), d, vf_set1(1.44f));
+    return (vf_tail){m, vf_fma(d, more, vf_fma(d_low, growth, vf_fms(d, base, m)))};
+}
+#endif
+
+/* gelu(v) = max(v, 0) - |v| Phi(-|v|); what is subtracted is (m + t) 2^n with the largest product m and the sum t of
+ * all that is smaller, m's rounding included. Above 14.75 it is 0 in float32; up to 13 it is normal, or exact where v is
+ * subnormal. */
+static inline vf activate_gelu(vf v)
+{
+    const vf a = vf_min(vf_set1(14.75f), vf_abs(v)), half = vf_mul(a, vf_set1(0.5f)), square = vf_mul(a, half);
+    vf power;
+    const vf_exp e = activate_exp_minus_sum(square, vf_fms(a, half, square), &power);
+    const vf_tail tail = activate_tail(a);
+    const vf t = vf_fma(tail.m, e.s, vf_fma(tail.low, e.s, tail.low)), whole = vf_add(tail.m, t);
+    const vf less = vf_any_gt(a, vf_set1(13)) ? vf_scale2(whole, e.n) : vf_mul(whole, power);
     /* v - min(v, 0) is max(v, 0), but NaN for -Inf. */
-    return vf_sub(vf_sub(v, vf_min(v, vf_zero())), vf_scale2(vf_add(m, t), e.n));
+    return vf_sub(vf_sub(v, vf_min(v, vf_zero())), less);
 }
 
 #endif

@@ -65,12 +65,12 @@ static inline vf vf_pow2(vf n)
     const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_max_epi32(biased, _mm256_setzero_si256()), 23));
 }
-static inline vf vf_pick(const float table[16], vf a)
+/* The sum rounds to an integer, whose low bits are those of n + 127. */
+static inline vf vf_pow2_near(vf a, vf b, vf *n)
 {
-    const __m256i index = _mm256_srli_epi32(_mm256_castps_si256(a), 21);
-    const vf low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), index);
-    const vf high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), index);
-    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
+    const vf shifter = _mm256_set1_ps(0x1.8000fep23f), sum = _mm256_fmadd_ps(a, b, shifter);
+    *n = _mm256_sub_ps(sum, shifter);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(sum), 23));
 }
 
 #define SIMD_HAS_SLIDE

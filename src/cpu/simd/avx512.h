@@ -51,6 +51,12 @@ static inline vf vf_copysign(vf magnitude, vf sign)
 static inline vf vf_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 static inline vf vf_scale2(vf a, vf n) { return _mm512_scalef_ps(a, n); }
 static inline vf vf_pow2(vf n) { return _mm512_scalef_ps(_mm512_set1_ps(1), n); }
+static inline vf vf_pow2_near(vf a, vf b, vf *n)
+{
+    *n = vf_round(vf_mul(a, b));
+    return vf_pow2(*n);
+}
+#define SIMD_HAS_PICK
 static inline vf vf_pick(const float table[16], vf a)
 {
     return _mm512_permutexvar_ps(_mm512_srli_epi32(_mm512_castps_si512(a), 21), _mm512_loadu_ps(table));

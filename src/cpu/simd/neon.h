@@ -66,6 +66,12 @@ static inline vf vf_pow2(vf n)
     const int32x4_t biased = vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127));
     return vreinterpretq_f32_s32(vshlq_n_s32(vmaxq_s32(biased, vdupq_n_s32(0)), 23));
 }
+static inline vf vf_pow2_near(vf a, vf b, vf *n)
+{
+    *n = vf_round(vf_mul(a, b));
+    return vf_pow2(*n);
+}
+#define SIMD_HAS_PICK
 static inline vf vf_pick(const float table[16], vf a)
 {
     /* Bytes 4i .. 4i + 3 of the 64 are entry i. */

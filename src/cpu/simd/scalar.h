@@ -14,7 +14,9 @@
  *   round              to the nearest integer, ties to even
  *   scale2             a * 2^n for an integral n in [-252, 252], rounded once, subnormals included
  *   pow2               2^n for an integral n <= 127; for n < -126 something between 0 and 2^-126
- *   pick               the one of 16 entries that two bits of a's exponent and two of its fraction say, in order for a in
+ *   pow2_near          2^n for the integer n nearest to a*b, -126 <= n <= 127; where n is less, n is right and 2^n is not;
+ *                      for NaN both are anything
+ *   pick               (where SIMD_HAS_PICK) the one of 16 entries that two bits of a's exponent and two of its fraction say, in order for a in
  *                      [2, 32): table[0] for [2, 2.5), table[3] for [3.5, 4), table[4] for [4, 5), table[15] for [28, 32)
  *   load_f16 ...       a whole vector of another type; store_f16, store_bf16 round to nearest even
  *   round_tf32         to nearest, ties away from zero
@@ -85,6 +87,12 @@ static inline vf vf_scale2(vf a, vf n)
     const float half = n == n ? (float)((int)n / 2) : n;
     return a * vf_pow2(half) * vf_pow2(n - half);
 }
+static inline vf vf_pow2_near(vf a, vf b, vf *n)
+{
+    *n = vf_round(vf_mul(a, b));
+    return *n < 128 ? vf_pow2(*n) : 0;
+}
+#define SIMD_HAS_PICK
 static inline vf vf_pick(const float table[16], vf a)
 {
     uint32_t bits;
