@@ -21,6 +21,8 @@
 /* Sums shorter than this cost less than going through L3 for GroupNorm: such layers are finished a few groups at a time,
  * though that stages their input several times. */
 #define TAPCONV_CHEAP_TERMS 128
+/* Their results that wait, a thread: the larger, the fewer times input is staged, but beyond L2. */
+#define TAPCONV_CHEAP_WAVE_BYTES (4 * 1024 * 1024)
 /* Outputs larger than this are written past the caches, which saves fetching them first; sums longer than that are not
  * limited by memory. */
 #define TAPCONV_STREAM_BYTES (24 * 1024 * 1024)

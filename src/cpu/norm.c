@@ -31,7 +31,8 @@ void tapconv_norm_layout(tapconv_cpu_plan *plan)
     if (item_bytes > budget && s->sum_length <= TAPCONV_CHEAP_TERMS && plan->tile_items == 1) {
         /* A few groups of an item at a time. Waves may not cross items: norm_groups per wave divides evenly into them
          * in run.c. */
-        const int64_t groups = (int64_t)(budget / (row_bytes * (double)s->norm_size));
+        const double cheap_budget = (double)TAPCONV_CHEAP_WAVE_BYTES * plan->threads;
+        const int64_t groups = (int64_t)(cheap_budget / (row_bytes * (double)s->norm_size));
         plan->wave = tapconv_min(s->p.norm_groups, tapconv_max(groups, 1)) * s->norm_size;
     } else {
         int64_t items = item_bytes >= budget ? 1 : (int64_t)(budget / item_bytes);
