@@ -31,6 +31,9 @@
 #define TAPCONV_STREAM_ROW 8192
 /* Samples of a depthwise row at a time: input and output in L1. */
 #define TAPCONV_DEPTHWISE_COLUMNS 1536 /* a multiple of every tile's width */
+/* Several output channels of one input channel go row by row up to so many taps, and where the input row stays in L2. */
+#define TAPCONV_ROW_TAPS 9
+#define TAPCONV_ROW_BYTES (256 * 1024)
 /* A thread is worth its start for this many operations. */
 #define TAPCONV_THREAD_FLOPS 4e6
 /* Lines (input under one tile of one channel) longer than this are not staged whole. */

@@ -2,7 +2,8 @@
  * way. A unit is one output row. Where samples lie in the caller's array as they are wanted (no conversion, NCL, stride 1,
  * no padding in reach), they are read from there; otherwise they are staged in L1 first, by phases of the stride: a
  * stretch at a time if none can be read in place, else just the row's ends. Few taps go through the row kernel, more
- * through register tiles of one row and many vectors. */
+ * through register tiles of one row and many vectors. Several output channels of one input channel (first layers) pass
+ * over it one after the other. */
 #include "cpu/blocksizes.h"
 #include "cpu/cpu.h"
 #include "cpu/slabs.h"
@@ -43,8 +44,7 @@ static int layout(tapconv_cpu_plan *plan)
     const tapconv_shape *s = &plan->shape;
     const tapconv_problem *p = &s->p;
     const int64_t reach = (p->kernel_size - 1) * p->dilation;
-    if (s->group_in != 1 || s->group_out > 2 || reach > TAPCONV_LONGEST_LINE || p->stride > TAPCONV_TILE_COLUMNS)
-        return 0;
+    if (s->group_in != 1 || reach > TAPCONV_LONGEST_LINE || p->stride > TAPCONV_TILE_COLUMNS) return 0;
     if (!tapconv_plan_phases(plan)) return -1;
     const int64_t tile = most_vectors(plan->real) * plan->real->lanes;
     plan->columns = readable(plan) ? tile : TAPCONV_DEPTHWISE_COLUMNS;

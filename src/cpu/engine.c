@@ -19,12 +19,20 @@ static const char *kernel_name(int32_t index)
 }
 
 /* The family for a problem and why, best first. All keep to one order of sums, so this decides speed and not bits. */
-static const tapconv_family *choose_family(const tapconv_shape *s, int64_t lanes, const char **why)
+static const tapconv_family *choose_family(const tapconv_shape *s, const tapconv_real_kernels *real, const char **why)
 {
     const tapconv_problem *p = &s->p;
+    const int64_t lanes = real->lanes;
     const double reach = (double)(p->kernel_size - 1) * (double)p->dilation / (double)p->stride;
     if (s->group_in == 1 && s->group_out <= 2 && p->groups > 1) {
         *why = "each output channel reads one input channel";
+        return &tapconv_depthwise;
+    }
+    /* Register tiles of 4 rows leave streamed rows in parts of cache lines. */
+    if (s->group_in == 1 && p->stride == 1 && p->kernel_size <= TAPCONV_ROW_TAPS && real->row[p->kernel_size - 1] &&
+        real->rows < TAPCONV_BLOCK && s->out_length >= TAPCONV_TILE_COLUMNS &&
+        (double)p->length * real->bytes <= TAPCONV_ROW_BYTES) {
+        *why = "each output channel is one pass over the input channel";
         return &tapconv_depthwise;
     }
     if (tapconv_dense_merges(s, lanes)) {
@@ -103,7 +111,7 @@ static int lay_out(tapconv_cpu_plan *plan, const tapconv_family *family)
 static tapconv_status choose(tapconv_cpu_plan *plan, const tapconv_plan_options *options)
 {
     const char *why = "";
-    const tapconv_family *family = choose_family(&plan->shape, plan->real->lanes, &why);
+    const tapconv_family *family = choose_family(&plan->shape, plan->real, &why);
     if (options->kernel) {
         family = NULL;
         for (size_t i = 0; i < FAMILIES; i++)
