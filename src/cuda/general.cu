@@ -13,6 +13,7 @@
  * takes some of the slabs, their sums go to the workspace one by one, and a second kernel adds them in the same order. */
 #include "cuda/activation.cuh"
 #include "cuda/kernels.h"
+#include "cuda/operand.cuh"
 #include "cuda/types.cuh"
 
 #include <cuda_pipeline_primitives.h>
@@ -30,16 +31,13 @@ struct tile_shape {
     double rate; /* of multiply-adds, as a part of the card's, when all multiprocessors have a block or more */
 };
 
-/* Each has a reason: the first is for large problems, the second for middling ones, the third and the fourth for few
- * channels a group, the last for few samples. */
+/* Each has a reason: the first is for large problems, the second for middling ones, the third, the fourth and the
+ * last for few channels a group, the fifth for few samples. */
 constexpr tile_shape tiles[] = {
     {128, 128, 16, 8, 8, 1, 0.90}, {64, 64, 16, 4, 8, 3, 0.70}, {32, 128, 16, 4, 8, 2, 0.65},
-    {8, 128, 16, 2, 4, 3, 0.35},   {64, 16, 32, 4, 2, 4, 0.25},
+    {8, 128, 16, 2, 4, 3, 0.35},   {64, 16, 32, 4, 2, 4, 0.25}, {16, 128, 16, 4, 4, 3, 0.50},
 };
 constexpr int tile_count = sizeof tiles / sizeof tiles[0];
-
-/* How stored bits become an operand. */
-enum conversion { FROM_F32, FROM_F32_TO_TF32, FROM_F32_TO_F16, FROM_F32_TO_BF16, FROM_F16, FROM_BF16 };
 
 struct general_args {
     const void *x;
@@ -59,19 +57,6 @@ struct general_args {
     int out_ncl;
     int activation;
 };
-
-__device__ __forceinline__ float operand(uint32_t bits, conversion how)
-{
-    const float v = __uint_as_float(bits);
-    switch (how) {
-    case FROM_F32_TO_TF32: return round_operand<TAPCONV_MATH_TF32>(v);
-    case FROM_F32_TO_F16: return round_operand<TAPCONV_MATH_F16>(v);
-    case FROM_F32_TO_BF16: return round_operand<TAPCONV_MATH_BF16>(v);
-    case FROM_F16: return __half2float(__ushort_as_half((unsigned short)bits));
-    case FROM_BF16: return __uint_as_float(bits << 16);
-    default: return v;
-    }
-}
 
 /* Where the samples of a column lie, and which taps meet one: first_tap to first_tap + taps - 1. */
 struct column_input {
@@ -343,12 +328,7 @@ __global__ void __launch_bounds__(tiles[Tile].channels / tiles[Tile].thread_chan
 #pragma unroll
             for (int u = 0; u < 4; u++) {
                 if (to[u] < 0) continue;
-                if (a.out_type == TAPCONV_F32)
-                    store_f32((float *)a.out + to[u], v[u]);
-                else if (a.out_type == TAPCONV_F16)
-                    store_f32((__half *)a.out + to[u], v[u]);
-                else
-                    store_f32((__nv_bfloat16 *)a.out + to[u], v[u]);
+                store_as(a.out, a.out_type, to[u], v[u]);
             }
         }
     }
@@ -368,24 +348,7 @@ __global__ void __launch_bounds__(128) add_slabs(const general_args a, int64_t s
         v = activate(a.activation, v);
         const int64_t item = column / a.out_length, t = column - item * a.out_length;
         const int64_t to = a.out_ncl ? (item * channels + channel) * a.out_length + t : column * channels + channel;
-        if (a.out_type == TAPCONV_F32)
-            store_f32((float *)a.out + to, v);
-        else if (a.out_type == TAPCONV_F16)
-            store_f32((__half *)a.out + to, v);
-        else
-            store_f32((__nv_bfloat16 *)a.out + to, v);
-    }
-}
-
-conversion conversion_of(const tapconv_problem *p)
-{
-    if (p->type == TAPCONV_F16) return FROM_F16;
-    if (p->type == TAPCONV_BF16) return FROM_BF16;
-    switch (p->math) {
-    case TAPCONV_MATH_TF32: return FROM_F32_TO_TF32;
-    case TAPCONV_MATH_F16: return FROM_F32_TO_F16;
-    case TAPCONV_MATH_BF16: return FROM_F32_TO_BF16;
-    default: return FROM_F32;
+        store_as(a.out, a.out_type, to, v);
     }
 }
 
@@ -449,7 +412,7 @@ kernel kernel_of(int tile, tapconv_layout layout)
     static const kernel kernels[tile_count][2] = {
         {convolve<0, false>, convolve<0, true>}, {convolve<1, false>, convolve<1, true>},
         {convolve<2, false>, convolve<2, true>}, {convolve<3, false>, convolve<3, true>},
-        {convolve<4, false>, convolve<4, true>},
+        {convolve<4, false>, convolve<4, true>}, {convolve<5, false>, convolve<5, true>},
     };
     return kernels[tile][layout == TAPCONV_NLC];
 }
@@ -494,8 +457,7 @@ __global__ void __launch_bounds__(256) pack_terms(const pack_args a)
         float v = 0;
         if (term < a.terms && channel < a.group_out) {
             const int64_t from = (group * a.group_out + channel) * a.terms + term;
-            v = operand(a.convert >= FROM_F16 ? ((const unsigned short *)a.w)[from] : ((const unsigned *)a.w)[from],
-                        a.convert);
+            v = operand(bits_at(a.w, a.convert, from), a.convert);
         }
         a.packed[i] = v;
     }

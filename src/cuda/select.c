@@ -11,6 +11,7 @@ static const struct {
     int32_t major; /* compute capability that it has code for; 0: every one */
     const char *reason;
 } rows[] = {
+    {&tapconv_cuda_depthwise, 0, "one input channel an output channel: a copy with arithmetic on the way"},
     {&tapconv_cuda_mma, 9, "Hopper's tensor cores: one staged window of the input serves all taps"},
     {&tapconv_cuda_general, 0, "float32 multiply-adds, which take every problem on every card"},
 };
