@@ -267,8 +267,9 @@ static cudaError_t launch(const tapconv_shape *s, const tapconv_cuda_card *card,
     p->activation = conv->activation, p->param_type = q->param_type;
 
     const void *const kernel = kernel_for(s, conv->out_type, plan.form);
+    /* Always the most: another thread may be launching the same kernel with more than this problem needs. */
     const cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)plan.shared_bytes);
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, card->shared_bytes_per_block);
     if (error != cudaSuccess) return error;
     void *arguments[] = {p};
     return cudaLaunchKernel(kernel, dim3((unsigned)plan.blocks), dim3(384), arguments, (size_t)plan.shared_bytes,

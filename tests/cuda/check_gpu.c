@@ -49,7 +49,7 @@ static void must(tapconv_status status, const char *what)
 {
     if (status == TAPCONV_OK) return;
     fprintf(stderr, "%s: %s\n", what, tapconv_last_error());
-    exit(2);
+    _Exit(2); /* other threads run */
 }
 
 /* --------------------------------------------------------------------------------------------------- memory of a card */
@@ -170,7 +170,7 @@ static void *compute(run *r, const tapconv_plan *plan, const tapconv_problem *p,
     if (status != TAPCONV_OK) {
         snprintf(text, sizeof text, "execute: %s", tapconv_last_error());
         complain(r, text);
-        if (status == TAPCONV_DEVICE_ERROR) exit(1); /* nothing after it would mean anything */
+        if (status == TAPCONV_DEVICE_ERROR) _Exit(1); /* nothing after it would mean anything, and other threads run */
         free(result), result = NULL;
     } else {
         if (!card_fetch(&y, result)) complain(r, "wrote beside y");

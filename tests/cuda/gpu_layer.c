@@ -392,7 +392,7 @@ static void through_norm(const gpu_layer *l, const double *conv, double *toleran
                     error = 0;
                 else if (!(least > 0))
                     error = INFINITY;
-                if (gamma) error = error * fabs(gamma[c]) + 0x1p-23 * (fabs(gamma[c]) * z + fabs(beta[c]));
+                if (gamma && beta) error = error * fabs(gamma[c]) + 0x1p-23 * (fabs(gamma[c]) * z + fabs(beta[c]));
                 if (gamma && l->constant) error = 0;
                 tolerance[i] = error;
             }

@@ -12,10 +12,10 @@
 #endif
 
 typedef struct NAME(row_end) {
-    REAL *out;
     V bias;
-    int stream;
+    REAL *out;
     int64_t columns;
+    int stream;
 } NAME(row_end);
 
 static inline __attribute__((always_inline)) NAME(row_end) NAME(row_end_of)(const tapconv_tile *tile)
@@ -68,6 +68,7 @@ static inline __attribute__((always_inline)) void NAME(row_neighbours)(const tap
     const NAME(row_end) end = NAME(row_end_of)(tile);
     int64_t i = 0;
     for (; i + 2 * LANES <= end.columns; i += 2 * LANES) {
+        /* NOLINTNEXTLINE(performance-no-int-to-ptr): pointer arithmetic may not leave the row, requests may */
         __builtin_prefetch((const void *)((uintptr_t)(x + i) + ROW_AHEAD));
         NAME(row_slide)(x, weight, &end, i, 2, taps, lead);
     }
@@ -84,6 +85,7 @@ static inline __attribute__((always_inline)) void NAME(row_anywhere)(const tapco
     const NAME(row_end) end = NAME(row_end_of)(tile);
     int64_t i = 0;
     for (; i + 2 * LANES <= end.columns; i += 2 * LANES) {
+        /* NOLINTNEXTLINE(performance-no-int-to-ptr): pointer arithmetic may not leave the row, requests may */
         __builtin_prefetch((const void *)((uintptr_t)(at[taps - 1] + i) + ROW_AHEAD));
         V first = VOP(zero)(), second = VOP(zero)();
 #pragma GCC unroll 16
