@@ -404,10 +404,17 @@ int64_t segment_of(const tapconv_problem *p)
     }
 }
 
-int64_t segments_of(const tapconv_shape *s)
+/* Outputs that the first run of a row may have before the row: none where `out` is aligned and every row with it. */
+int64_t head_of(const tapconv_shape *s, const void *out, tapconv_type out_type)
 {
-    /* The first run of a row may begin before it. */
-    const int64_t head = way_of(&s->p) == WINDOW ? run_of(s->p.type) - 1 : 0;
+    const int64_t run = run_of(s->p.type);
+    if (way_of(&s->p) != WINDOW) return 0;
+    const bool aligned = (uintptr_t)out % ((size_t)run * tapconv_type_bytes(out_type)) == 0;
+    return aligned && s->out_length % run == 0 ? 0 : run - 1;
+}
+
+int64_t segments_of(const tapconv_shape *s, int64_t head)
+{
     return ceil_div(s->out_length + head, segment_of(&s->p));
 }
 
@@ -418,18 +425,18 @@ int channels_of(const tapconv_shape *s, const void *x)
     return s->group_out == 1 && s->p.in_channels % run == 0 && (uintptr_t)x % 16 == 0 ? run : 1;
 }
 
-int64_t blocks_of(const tapconv_shape *s, int run)
+int64_t blocks_of(const tapconv_shape *s, int run, int64_t head)
 {
     if (way_of(&s->p) == FAN)
-        return s->p.batch * s->p.in_channels * ceil_div(s->group_out, fan_channels) * segments_of(s);
-    if (way_of(&s->p) != CHANNELS) return s->p.batch * s->p.out_channels * segments_of(s);
+        return s->p.batch * s->p.in_channels * ceil_div(s->group_out, fan_channels) * segments_of(s, head);
+    if (way_of(&s->p) != CHANNELS) return s->p.batch * s->p.out_channels * segments_of(s, head);
     return ceil_div(s->p.batch * ceil_div(s->out_length, channel_run_times) * (s->p.out_channels / run), threads);
 }
 
 int takes(const tapconv_shape *s, const tapconv_cuda_card *)
 {
     return s->group_in == 1 && s->p.type != TAPCONV_F64 && s->p.math != TAPCONV_MATH_F64 &&
-           s->p.kernel_size < INT32_MAX - slab_taps && s->group_out < INT32_MAX && blocks_of(s, 1) <= MOST_BLOCKS;
+           s->p.kernel_size < INT32_MAX - slab_taps && s->group_out < INT32_MAX && blocks_of(s, 1, 16) <= MOST_BLOCKS;
 }
 
 size_t workspace_bytes(const tapconv_shape *, const tapconv_cuda_card *)
@@ -542,8 +549,9 @@ cudaError_t launch(const tapconv_shape *s, const tapconv_cuda_card *, const tapc
     a.convert = conversion_of(p);
     a.out_type = conv->out_type, a.param_type = p->param_type;
     a.out_ncl = conv->out_layout == TAPCONV_NCL, a.activation = conv->activation;
-    if (way_of(p) != CHANNELS) a.segments = (uint32_t)segments_of(s);
-    const int64_t blocks = blocks_of(s, way_of(p) == CHANNELS ? channels_of(s, conv->x) : 1);
+    const int64_t head = head_of(s, conv->out, conv->out_type);
+    if (way_of(p) != CHANNELS) a.segments = (uint32_t)segments_of(s, head);
+    const int64_t blocks = blocks_of(s, way_of(p) == CHANNELS ? channels_of(s, conv->x) : 1, head);
     kernel_of(s, conv->x, conv->out, conv->out_type)<<<(unsigned)blocks, threads, 0, stream>>>(a);
     return cudaGetLastError();
 }
@@ -559,7 +567,8 @@ void describe(const tapconv_shape *s, const tapconv_cuda_card *, tapconv_cuda_la
     /* Arrays that are aligned to 256 bytes, as all of an allocator's are. */
     const kernel run = kernel_of(s, nullptr, nullptr, out_type);
     *info = {};
-    info->blocks = blocks_of(s, w == CHANNELS ? channels_of(s, nullptr) : 1), info->threads = threads;
+    info->blocks = blocks_of(s, w == CHANNELS ? channels_of(s, nullptr) : 1, head_of(s, nullptr, out_type)),
+    info->threads = threads;
     cudaFuncAttributes attributes;
     int resident = 0;
     if (cudaFuncGetAttributes(&attributes, (const void *)run) == cudaSuccess &&
