@@ -313,7 +313,8 @@ static __device__ __forceinline__ void stage(const mma_params &p, uint32_t memor
                     }
                 }
                 fence_async();
-                barrier_arrive(memory + full_at + 8 * at);
+                __syncwarp();
+                if (lane == 0) barrier_arrive(memory + full_at + 8 * at);
                 if (++at == p.window_stages) at = 0, parity ^= 1;
             } while (next_window(p, w));
         }
@@ -612,7 +613,8 @@ static __device__ __forceinline__ void consume(const mma_params &p, uint32_t mem
                         if (++weight_at == stages) weight_at = 0, weight_parity ^= 1;
                     }
                 }
-                barrier_arrive(memory + empty_at + 8 * at);
+                __syncwarp();
+                if (lane == 0) barrier_arrive(memory + empty_at + 8 * at);
                 if (++at == p.window_stages) at = 0, parity ^= 1;
             } while (more);
         }
@@ -665,8 +667,8 @@ __global__ void __launch_bounds__(3 * GROUP, 1) mma_kernel(const __grid_constant
     const uint32_t memory = (shared_address(dynamic) + 1023) & ~1023u;
     if (threadIdx.x == 0) {
         for (int i = 0; i < p.window_stages; i++) {
-            barrier_init(memory + full_at + 8 * i, GROUP);
-            barrier_init(memory + empty_at + 8 * i, 2 * GROUP);
+            barrier_init(memory + full_at + 8 * i, GROUP / 32);
+            barrier_init(memory + empty_at + 8 * i, 2 * GROUP / 32);
         }
         for (int i = 0; i < 2 * layout::weight_stages; i++) barrier_init(memory + full_weights_at + 8 * i, 1);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
