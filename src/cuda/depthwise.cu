@@ -122,9 +122,11 @@ __global__ void __launch_bounds__(threads) window_rows(const depthwise_args a)
 #pragma unroll
         for (int e = 0; e < window; e++) in[e] = round_operand<M>(in[e]);
         float v[run] = {};
+        unsigned here = used;
+        asm volatile("" : "+r"(here)); /* or all its bits are kept as predicates, of which there are too few */
 #pragma unroll
         for (int k = 0; k < Reach; k++)
-            if (used >> k & 1) {
+            if (here >> k & 1) {
 #pragma unroll
                 for (int j = 0; j < run; j++) v[j] = fmaf(w[k], in[j + k], v[j]);
             }
@@ -364,10 +366,12 @@ template <typename T, int Run> __global__ void __launch_bounds__(threads) channe
         }
         activate_all(a.activation, v);
         if (first + r >= a.out_length) return;
-        T *const row = (T *)a.out + (item * a.out_length + first + r) * a.channels + channel;
-        if (Run > 1 && !a.out_ncl && (uintptr_t)row % (Run * sizeof(T)) == 0) {
-            store_run_f32(row, v);
-            continue;
+        if constexpr (Run > 1) {
+            T *const row = (T *)a.out + (item * a.out_length + first + r) * a.channels + channel;
+            if (!a.out_ncl && (uintptr_t)row % (Run * sizeof(T)) == 0) {
+                store_run_f32(row, v);
+                continue;
+            }
         }
 #pragma unroll
         for (int e = 0; e < Run; e++) {

@@ -85,7 +85,7 @@ __device__ __forceinline__ moments look_twice(const float *from, int count, int 
             load_run_as_f32(v, from + i);
 #pragma unroll
             for (int e = 0; e < 4; e++) sum += (double)v[e] - pivot;
-            store_run_f32(values + i, v);
+            *(float4 *)(values + i) = make_float4(v[0], v[1], v[2], v[3]);
         }
     } else {
         for (int i = team<Team>::rank(); i < count; i += Team) {

@@ -80,12 +80,42 @@ template <int N, typename T> __device__ __forceinline__ void load_run_as_f32(flo
     for (int i = 0; i < N; i++) to[i] = load_as_f32(&run.value[i]);
 }
 
+/* Rounded, as stored bits: one value of 4 bytes, or two of 2. */
+template <typename T> __device__ __forceinline__ unsigned rounded_word(const float *from)
+{
+    if constexpr (sizeof(T) == 4) return __float_as_uint(*from);
+    if constexpr (sizeof(T) == 2) {
+        T pair[2];
+        store_f32(&pair[0], from[0]);
+        store_f32(&pair[1], from[1]);
+        unsigned short low, high;
+        memcpy(&low, &pair[0], 2);
+        memcpy(&high, &pair[1], 2);
+        return low | (unsigned)high << 16;
+    }
+}
+
+/* In PTX, since the compiler makes a store for each word of a vector behind the branches of an activation. For
+ * global memory. */
 template <int N, typename T> __device__ __forceinline__ void store_run_f32(T *p, const float (&from)[N])
 {
-    element_run<T, N> run;
+    constexpr int words = N * (int)sizeof(T) / 4, each = 4 / (int)sizeof(T);
+    static_assert(words == 1 || words == 2 || words % 4 == 0, "a run is 4 or 8 bytes, or whole words of 16");
+    unsigned word[words];
 #pragma unroll
-    for (int i = 0; i < N; i++) store_f32(&run.value[i], from[i]);
-    *reinterpret_cast<element_run<T, N> *>(p) = run;
+    for (int i = 0; i < words; i++) word[i] = rounded_word<T>(from + i * each);
+    if constexpr (words % 4 == 0) {
+#pragma unroll
+        for (int i = 0; i < words; i += 4)
+            asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(p + i * each)),
+                         "r"(word[i]), "r"(word[i + 1]), "r"(word[i + 2]), "r"(word[i + 3])
+                         : "memory");
+    } else if constexpr (words == 2) {
+        asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(p)), "r"(word[0]), "r"(word[1])
+                     : "memory");
+    } else {
+        asm volatile("st.global.b32 [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "r"(word[0]) : "memory");
+    }
 }
 
 /* ------------------------------------------------------------------------------------------- choosing at run time */
