@@ -384,7 +384,8 @@ TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_device_synchronize(const
 /* Times executes by the device's clock (events), on a stream of its own, after an untimed warm-up: seconds[i] is the time
  * of an execute in the i-th of `samples` samples, each the average over `executes` of them in a row. Successive executes
  * take `arrays[0]` to `arrays[sets - 1]` in turns, so that inputs need not be in a cache from the last one; their streams
- * are not used. Allocates, and returns when it is done. For plans of CUDA devices. */
+ * are not used. Allocates, and returns when it is done. While it captures a graph no other thread may wait for the device
+ * (tapconv_device_synchronize): CUDA then gives up the capture, and both fail. For plans of CUDA devices. */
 TAPCONV_API TAPCONV_CHECK_RESULT tapconv_status tapconv_device_time(const tapconv_plan *plan,
                                                                     const tapconv_arrays *arrays, int32_t sets,
                                                                     uint32_t flags, int32_t executes, double *seconds,

@@ -1,6 +1,7 @@
-/* The activations of float32 values, within 2 ulp of their formulas for every input, subnormal results included: the
- * formulas of src/cpu/kernels/activate.h, which says why each is built so, for one value. Host and device give the same
- * bits, so the host's check of all 2^32 values speaks for both. fast-math would break them. */
+/* The activations of float32 values, within 2 ulp of their formulas, subnormal results included. Built as those of
+ * src/cpu/kernels/activate.h, which says why, for one value: GELU as there where tables are cheap, silu with its clamps.
+ * Host and device give the same bits, so tests/kernels/check_activations.c speaks for both; contracted products or
+ * fast-math would break them. */
 #ifndef TAPCONV_CUDA_ACTIVATION_CUH
 #define TAPCONV_CUDA_ACTIVATION_CUH
 

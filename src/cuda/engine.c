@@ -43,10 +43,12 @@ tapconv_status tapconv_fail(tapconv_status status, const char *format, ...)
     return status;
 }
 
-static tapconv_status fail_described(const tapconv_cuda_card *card)
+/* Makes the plan's device the current one, if it is there; tapconv_cuda_leave() goes back. */
+static tapconv_status enter(const cuda_plan *plan, int *before)
 {
+    if (plan->card.device >= 0) return tapconv_cuda_enter(plan->card.device, before);
     return tapconv_fail(TAPCONV_NO_DEVICE, "device is %s, which is described and not there; a plan of it only explains",
-                        card->name);
+                        plan->card.name);
 }
 
 /* --------------------------------------------------------------------------------------------------------- planning */
@@ -169,14 +171,12 @@ static size_t packed_bytes(const void *made)
 static tapconv_status pack(const void *made, const void *w, void *packed, void *stream)
 {
     const cuda_plan *plan = made;
-    const int32_t device = plan->card.device;
     int before;
-    if (device < 0) return fail_described(&plan->card);
-    tapconv_status status = tapconv_cuda_enter(device, &before);
+    tapconv_status status = enter(plan, &before);
     if (status != TAPCONV_OK) return status;
     const cudaError_t error = tapconv_cuda_pack(&plan->shape, &plan->card, w, packed, (cudaStream_t)stream);
-    status = tapconv_cuda_check(error, device, "packing weights");
-    tapconv_cuda_leave(device, before);
+    status = tapconv_cuda_check(error, plan->card.device, "packing weights");
+    tapconv_cuda_leave(plan->card.device, before);
     return status;
 }
 
@@ -207,13 +207,12 @@ static cudaError_t enqueue(const void *made, const tapconv_arrays *arrays, cudaS
 static tapconv_status execute(const void *made, const tapconv_arrays *arrays)
 {
     const cuda_plan *plan = made;
-    const int32_t device = plan->card.device;
     int before;
-    if (device < 0) return fail_described(&plan->card);
-    tapconv_status status = tapconv_cuda_enter(device, &before);
+    tapconv_status status = enter(plan, &before);
     if (status != TAPCONV_OK) return status;
-    status = tapconv_cuda_check(enqueue(plan, arrays, (cudaStream_t)arrays->stream), device, plan->kernel);
-    tapconv_cuda_leave(device, before);
+    const cudaError_t error = enqueue(plan, arrays, (cudaStream_t)arrays->stream);
+    status = tapconv_cuda_check(error, plan->card.device, plan->kernel);
+    tapconv_cuda_leave(plan->card.device, before);
     return status;
 }
 
@@ -221,14 +220,8 @@ static tapconv_status time_executes(const void *made, const tapconv_arrays *arra
                                     int32_t executes, double *seconds, int32_t samples)
 {
     const cuda_plan *plan = made;
-    const int32_t device = plan->card.device;
     int before;
-    if (device < 0) return fail_described(&plan->card);
-    if (plan->shape.y_elements == 0) {
-        for (int32_t i = 0; i < samples; i++) seconds[i] = 0;
-        return TAPCONV_OK;
-    }
-    tapconv_status status = tapconv_cuda_enter(device, &before);
+    tapconv_status status = enter(plan, &before);
     if (status != TAPCONV_OK) return status;
     const tapconv_cuda_timing timing = {.enqueue = enqueue,
                                         .context = plan,
@@ -238,8 +231,11 @@ static tapconv_status time_executes(const void *made, const tapconv_arrays *arra
                                         .executes = executes,
                                         .samples = samples,
                                         .l2_bytes = plan->card.l2_bytes};
-    status = tapconv_cuda_check(tapconv_cuda_time(&timing, seconds), device, "timing");
-    tapconv_cuda_leave(device, before);
+    if (plan->shape.y_elements == 0)
+        for (int32_t i = 0; i < samples; i++) seconds[i] = 0;
+    else
+        status = tapconv_cuda_check(tapconv_cuda_time(&timing, seconds), plan->card.device, "timing");
+    tapconv_cuda_leave(plan->card.device, before);
     return status;
 }
 

@@ -65,7 +65,7 @@ typedef struct tapconv_cuda_family {
 } tapconv_cuda_family;
 
 extern const tapconv_cuda_family tapconv_cuda_general;   /* float32 FMA; takes every problem */
-extern const tapconv_cuda_family tapconv_cuda_depthwise; /* one input channel an output channel, or few channels */
+extern const tapconv_cuda_family tapconv_cuda_depthwise; /* each output channel reads one input channel */
 extern const tapconv_cuda_family tapconv_cuda_mma;       /* Hopper tensor cores (wgmma) */
 
 /* GroupNorm, then activation: reads the float32 NCL convolution (bias included) from `conv`, writes y. Statistics in two

@@ -29,12 +29,10 @@ static int64_t greatest_common_divisor(int64_t a, int64_t b)
 }
 
 /* Shared memory of a form beside its windows. */
-static int64_t other_bytes(const mma_form *form, tapconv_math math, int64_t *weight_stages)
+static int64_t other_bytes(const mma_form *form, tapconv_math math)
 {
-    const int64_t stage = (int64_t)form->halves * operand_parts(math) * 64 * 128;
-    *weight_stages = MMA_WEIGHT_BYTES / (2 * stage);
-    if (*weight_stages > MMA_MOST_STAGES) *weight_stages = MMA_MOST_STAGES;
-    return 1024 + MMA_FIXED_BYTES + 2 * *weight_stages * stage; /* 1024 to align it */
+    const int stage = form->halves * operand_parts(math) * 64 * 128;
+    return 1024 + MMA_FIXED_BYTES + 2 * mma_weight_stages(stage) * stage; /* 1024 to align it */
 }
 
 struct mma_plan {
@@ -78,8 +76,7 @@ static int cut(const tapconv_shape *s, const tapconv_cuda_card *card, int which,
     if (tiles > INT32_MAX / 2) return 0;
     p->tiles = (int32_t)tiles;
 
-    int64_t weight_stages;
-    const int64_t others = other_bytes(form, q->math, &weight_stages);
+    const int64_t others = other_bytes(form, q->math);
     const int64_t window =
         (int64_t)p->window_rows * (operand_parts(q->math) * 128 + (q->math == TAPCONV_MATH_F32 ? 8 : 0));
     int64_t stages = (card->shared_bytes_per_block - others) / window;
@@ -278,11 +275,15 @@ static cudaError_t launch(const tapconv_shape *s, const tapconv_cuda_card *card,
 
 static void describe(const tapconv_shape *s, const tapconv_cuda_card *card, tapconv_cuda_launch_info *info)
 {
+    const tapconv_type out_type = s->p.norm_groups > 0 ? TAPCONV_F32 : s->p.type;
     mma_plan plan;
+    cudaFuncAttributes attributes;
     *info = tapconv_cuda_launch_info{};
     if (!plan_for(s, card, &plan)) return;
-    info->blocks = plan.blocks, info->threads = 384, info->registers = 168;
+    info->blocks = plan.blocks, info->threads = 384;
     info->shared_bytes = (int32_t)plan.shared_bytes, info->blocks_per_multiprocessor = 1;
+    if (card->device >= 0 && cudaFuncGetAttributes(&attributes, kernel_for(s, out_type, plan.form)) == cudaSuccess)
+        info->registers = attributes.numRegs;
     snprintf(info->tile, sizeof info->tile, "%d channels x %d samples", forms[plan.form].blocks * 64,
              forms[plan.form].columns);
 }

@@ -59,8 +59,7 @@ enum : uint32_t {
 template <int MATH, int HALVES> struct layout_of {
     static constexpr int parts = operand_of<MATH>::parts;
     static constexpr int weight_bytes = HALVES * parts * BLOCK_ROWS * ROW_BYTES; /* a stage of one group */
-    static constexpr int weight_stages =
-        MMA_WEIGHT_BYTES / (2 * weight_bytes) < 4 ? MMA_WEIGHT_BYTES / (2 * weight_bytes) : 4;
+    static constexpr int weight_stages = mma_weight_stages(weight_bytes);
     static constexpr uint32_t windows_at = weights_at + 2 * weight_stages * weight_bytes;
 };
 static __device__ __forceinline__ uint32_t factors_of(const mma_params &p, uint32_t windows, int parts)

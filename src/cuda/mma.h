@@ -21,6 +21,12 @@ const void *mma_kernel_tf32(tapconv_type type, tapconv_type out_type, int form);
 const void *mma_kernel_f16(tapconv_type type, tapconv_type out_type, int form);
 const void *mma_kernel_bf16(tapconv_type type, tapconv_type out_type, int form);
 
+/* Stages of `bytes` that each of the two groups has. */
+constexpr int mma_weight_stages(int bytes)
+{
+    return MMA_WEIGHT_BYTES / (2 * bytes) < MMA_MOST_STAGES ? MMA_WEIGHT_BYTES / (2 * bytes) : MMA_MOST_STAGES;
+}
+
 struct mma_params {
     const void *x;
     const unsigned char *packed; /* [group][slab][tap][block of 64 channels][part][64 rows of 128 bytes] */

@@ -138,7 +138,10 @@ static int64_t untouched(const tapconv_problem *p, const unsigned char *y, int64
     return -1;
 }
 
-/* Computes y of a problem over `x`, twice or, with `graph`, once from a captured graph. Fails the run where it must; NULL
+/* Nobody waits for the device while a graph is captured: it would break the capture. */
+static pthread_rwlock_t capture = PTHREAD_RWLOCK_INITIALIZER;
+
+/* Computes y of a problem over `x`; with `graph`, from a captured graph, twice. Fails the run where it must; NULL
  * where there is no result. */
 static void *compute(run *r, const tapconv_plan *plan, const tapconv_problem *p, int64_t out_length,
                      const card_array *x, const card_layer *c, int graph)
@@ -162,11 +165,15 @@ static void *compute(run *r, const tapconv_plan *plan, const tapconv_problem *p,
     card_poison(&work);
     double seconds;
     tapconv_status status;
-    if (graph)
+    if (graph) {
+        pthread_rwlock_wrlock(&capture);
         status = tapconv_device_time(plan, &arrays, 1, TAPCONV_TIME_GRAPH, 1, &seconds, 1);
-    else
+    } else {
         status = tapconv_execute(plan, &arrays);
-    if (status == TAPCONV_OK) status = tapconv_device_synchronize(&cuda);
+        pthread_rwlock_rdlock(&capture);
+        if (status == TAPCONV_OK) status = tapconv_device_synchronize(&cuda);
+    }
+    pthread_rwlock_unlock(&capture);
     if (status != TAPCONV_OK) {
         snprintf(text, sizeof text, "execute: %s", tapconv_last_error());
         complain(r, text);

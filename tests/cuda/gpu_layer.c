@@ -1,5 +1,7 @@
 #include "gpu_layer.h"
 
+#include "support/problem_text.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -162,27 +164,6 @@ static void pick_options(random_state *r, tapconv_problem *p, kind k)
     }
 }
 
-static void write_text(gpu_layer *l)
-{
-    const tapconv_problem *const p = &l->p;
-    int n = snprintf(l->text, sizeof l->text,
-                     "--shape %" PRId64 ",%" PRId64 ",%" PRId64 " --out-channels %" PRId64 " --kernel %" PRId64,
-                     p->batch, p->in_channels, p->length, p->out_channels, p->kernel_size);
-#define APPEND(...) n += snprintf(l->text + n, sizeof l->text - (size_t)n, __VA_ARGS__)
-    if (p->stride != 1) APPEND(" --stride %" PRId64, p->stride);
-    if (p->dilation != 1) APPEND(" --dilation %" PRId64, p->dilation);
-    if (p->groups != 1) APPEND(" --groups %" PRId64, p->groups);
-    if (p->padding_left || p->padding_right)
-        APPEND(" --padding %" PRId64 ",%" PRId64, p->padding_left, p->padding_right);
-    if (p->norm_groups) APPEND(" --norm-groups %" PRId64 " --eps %g", p->norm_groups, p->norm_eps);
-    if (p->has_bias) APPEND(" --bias");
-    if (p->norm_affine) APPEND(" --affine");
-    if (p->activation) APPEND(" --activation %s", tapconv_activation_name(p->activation));
-    APPEND(" --math %s # type %s, param_type %s, layout %s", tapconv_math_name(p->math), tapconv_type_name(p->type),
-           tapconv_type_name(p->param_type), tapconv_layout_name(p->layout));
-#undef APPEND
-}
-
 /* ----------------------------------------------------------------------------------------------------------- values */
 static void *array_of(const double *values, tapconv_type type, int64_t count)
 {
@@ -304,7 +285,7 @@ gpu_layer gpu_layer_make(uint64_t seed, int64_t number)
     l.w_count = l.p.out_channels * (l.p.in_channels / l.p.groups) * l.p.kernel_size;
     l.misaligned = below(&r, 2) ? 0 : between(&r, 1, 15);
     fill(&r, &l, k);
-    write_text(&l);
+    problem_text(l.text, sizeof l.text, &l.p);
     return l;
 }
 

@@ -1,20 +1,11 @@
 /* The CUDA engine is loaded once. Each test is a process of its own. */
+#include "loader.h"
+
 #include "check.h"
 
 #include <tapconv.h>
 
 #include <pthread.h>
-
-static tapconv_status plan_with(const char *path)
-{
-    const tapconv_problem p = tapconv_conv1d(1, 8, 8, 50, 3, 1);
-    const tapconv_plan_options o = {.device = TAPCONV_CUDA, .card = "h200", .engine_path = path};
-    tapconv_plan *plan = NULL;
-    const tapconv_status status = tapconv_plan_create(&plan, &p, &o);
-    CHECK((status == TAPCONV_OK) == (plan != NULL));
-    tapconv_plan_destroy(plan);
-    return status;
-}
 
 TEST(loader_finds_the_engine_after_a_failure)
 {

@@ -1,4 +1,6 @@
 /* Loading the CUDA engine: what is no engine is refused with its path and the reason. Each test is a process of its own. */
+#include "loader.h"
+
 #include "check.h"
 
 #include <tapconv.h>
@@ -7,7 +9,7 @@
 
 #define FOREIGN(kind) FOREIGN_FOLDER "/libforeign_engine_" kind ".so"
 
-static tapconv_status plan_with(const char *path)
+tapconv_status plan_with(const char *path)
 {
     const tapconv_problem p = tapconv_conv1d(1, 8, 8, 50, 3, 1);
     const tapconv_plan_options o = {.device = TAPCONV_CUDA, .card = "h200", .engine_path = path};

@@ -7,5 +7,6 @@
 typedef void activations(tapconv_activation activation, const float *in, float *out, int64_t n);
 
 activations activations_scalar, activations_avx2, activations_avx512, activations_neon;
+activations activations_card; /* the CUDA engine's, compiled for the host */
 
 #endif

@@ -1,5 +1,7 @@
 #include "layers.h"
 
+#include "support/problem_text.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,23 +19,10 @@ static void *allocate(int64_t count, size_t size)
 const char *layer_text(const tapconv_problem *p, const layer_call *call)
 {
     static char text[768];
-    int n = snprintf(text, sizeof text,
-                     "--shape %" PRId64 ",%" PRId64 ",%" PRId64 " --out-channels %" PRId64 " --kernel %" PRId64,
-                     p->batch, p->in_channels, p->length, p->out_channels, p->kernel_size);
-#define APPEND(...) n += snprintf(text + n, sizeof text - (size_t)n, __VA_ARGS__)
-    if (p->stride != 1) APPEND(" --stride %" PRId64, p->stride);
-    if (p->dilation != 1) APPEND(" --dilation %" PRId64, p->dilation);
-    if (p->groups != 1) APPEND(" --groups %" PRId64, p->groups);
-    if (p->padding_left || p->padding_right)
-        APPEND(" --padding %" PRId64 ",%" PRId64, p->padding_left, p->padding_right);
-    if (p->norm_groups) APPEND(" --norm-groups %" PRId64 " --eps %g", p->norm_groups, p->norm_eps);
-    if (p->activation) APPEND(" --activation %s", tapconv_activation_name(p->activation));
-    if (p->math) APPEND(" --math %s", tapconv_math_name(p->math));
-    if (call && call->threads) APPEND(" --threads %d", call->threads);
-    APPEND(" # type %s, param_type %s, layout %s, bias %d, affine %d", tapconv_type_name(p->type),
-           tapconv_type_name(p->param_type), tapconv_layout_name(p->layout), (int)p->has_bias, (int)p->norm_affine);
-    if (call) APPEND(", isa %s, kernel %s", tapconv_isa_name(call->isa), call->kernel ? call->kernel : "chosen");
-#undef APPEND
+    const size_t n = problem_text(text, sizeof text, p);
+    if (call)
+        snprintf(text + n, sizeof text - n, ", threads %d, isa %s, kernel %s", call->threads,
+                 tapconv_isa_name(call->isa), call->kernel ? call->kernel : "chosen");
     return text;
 }
 
