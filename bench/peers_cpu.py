@@ -1,6 +1,6 @@
 """tapconv beside PyTorch, ONNX Runtime and OpenVINO on the layers of layers.suite: one CPU, one run, turn by turn.
 
-    make bench                                          all layers, 1 and 2 threads; about 15 minutes
+    make bench                                          all layers, 1 and 2 threads; 15 to 30 minutes
     .venv/bin/python bench/peers_cpu.py --layers causal-256,mamba2-dw --threads 1
     .venv/bin/python bench/peers_cpu.py --render bench/results/cpu-....json
 
