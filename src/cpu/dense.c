@@ -111,6 +111,12 @@ static int results_direct(const tapconv_cpu_plan *plan)
     return plan->direct && plan->tile_items == 1 && !(plan->samples_first && streamed);
 }
 
+/* Whether every output channel has its row of acc: partial sums wait there for the next chunk, or results for the last piece. */
+static int acc_has_all_rows(const tapconv_cpu_plan *plan)
+{
+    return plan->chunk_terms < plan->shape.sum_length || (plan->samples_first && !results_direct(plan));
+}
+
 static int layout(tapconv_cpu_plan *plan, int panel)
 {
     const tapconv_shape *s = &plan->shape;
@@ -157,9 +163,8 @@ static int layout(tapconv_cpu_plan *plan, int panel)
             plan->line = under + TAPCONV_OVERREAD * p->stride;
     }
     plan->acc_row = tapconv_round_up(plan->columns, lanes) + TAPCONV_OVERREAD;
-    plan->acc_rows = plan->chunk_terms < s->sum_length || (plan->samples_first && !results_direct(plan))
-                         ? tapconv_round_up(s->group_out, TAPCONV_BLOCK)
-                         : tapconv_thin_blocks(1) * TAPCONV_BLOCK;
+    plan->acc_rows =
+        acc_has_all_rows(plan) ? tapconv_round_up(s->group_out, TAPCONV_BLOCK) : tapconv_thin_blocks(1) * TAPCONV_BLOCK;
     if (plan->acc_rows > INT32_MAX / plan->acc_row) return 0;
     plan->thread_bytes =
         (size_t)((plan->stage_elements + plan->line + plan->acc_rows * plan->acc_row) * bytes) + 3 * 64;
@@ -501,7 +506,8 @@ static void pass_piece(pass *p, int64_t first, int64_t end, piece at)
     const tapconv_cpu_plan *plan = p->job->plan;
     const tapconv_shape *shape = &plan->shape;
     const int64_t bytes = plan->real->bytes, base = p->u->group * shape->group_out;
-    const int64_t terms_bytes = shape->sum_length * bytes, acc_step = plan->acc_row * bytes;
+    const int64_t terms_bytes = shape->sum_length * bytes;
+    const int64_t acc_step = p->acc_first < 0 ? 0 : plan->acc_row * bytes;
     tapconv_tile tile = {
         .x = p->s->stage + at.from * bytes,
         .offset = p->c->offset,
@@ -537,7 +543,7 @@ static void pass_piece(pass *p, int64_t first, int64_t end, piece at)
     }
 }
 
-/* The same: all channels over a piece before the next piece. Every channel has its row of acc. */
+/* The same: all channels over a piece before the next piece. */
 static void samples_first(pass *p, int64_t first, int64_t end)
 {
     const tapconv_cpu_plan *plan = p->job->plan;
@@ -581,7 +587,7 @@ static void compute_unit(const tapconv_job *job, tapconv_span span, const tapcon
             calls_for(plan, u, rows_each, first, end) * tapconv_ceil_div(u->end - u->first, rows_each);
         const int64_t then_first = end < terms ? end : 0;
         pass p = {.job = job, .span = span, .u = u, .c = &c, .s = s};
-        p.acc_first = several || whole_samples ? u->first : -1;
+        p.acc_first = acc_has_all_rows(plan) ? u->first : -1;
         p.slab = tapconv_slab_channels(shape->p.kernel_size) * tapconv_min(shape->p.kernel_size, TAPCONV_SLAB);
         p.some = c.end_tap - c.first_tap < shape->p.kernel_size;
         p.fetch = (u->end - u->first) * terms * plan->real->bytes > TAPCONV_WEIGHTS_IN_L2;

@@ -66,7 +66,7 @@ static tapconv_status find_card(const tapconv_plan_options *options, tapconv_cud
         return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "card is \"%.40s\"; it must be one of%s", options->card, names);
     }
     const int32_t device = options->device_index;
-    int before;
+    int before = 0;
     tapconv_status status = tapconv_cuda_enter(device, &before);
     if (status != TAPCONV_OK) return status;
     status = tapconv_cuda_check(tapconv_cuda_card_read(device, card), device, "asking for its properties");
@@ -171,7 +171,7 @@ static size_t packed_bytes(const void *made)
 static tapconv_status pack(const void *made, const void *w, void *packed, void *stream)
 {
     const cuda_plan *plan = made;
-    int before;
+    int before = 0;
     tapconv_status status = enter(plan, &before);
     if (status != TAPCONV_OK) return status;
     const cudaError_t error = tapconv_cuda_pack(&plan->shape, &plan->card, w, packed, (cudaStream_t)stream);
@@ -207,7 +207,7 @@ static cudaError_t enqueue(const void *made, const tapconv_arrays *arrays, cudaS
 static tapconv_status execute(const void *made, const tapconv_arrays *arrays)
 {
     const cuda_plan *plan = made;
-    int before;
+    int before = 0;
     tapconv_status status = enter(plan, &before);
     if (status != TAPCONV_OK) return status;
     const cudaError_t error = enqueue(plan, arrays, (cudaStream_t)arrays->stream);
@@ -220,7 +220,7 @@ static tapconv_status time_executes(const void *made, const tapconv_arrays *arra
                                     int32_t executes, double *seconds, int32_t samples)
 {
     const cuda_plan *plan = made;
-    int before;
+    int before = 0;
     tapconv_status status = enter(plan, &before);
     if (status != TAPCONV_OK) return status;
     const tapconv_cuda_timing timing = {.enqueue = enqueue,
@@ -248,7 +248,7 @@ static tapconv_status ceilings(const tapconv_plan_options *options, tapconv_math
     tapconv_status status = find_card(options, &card, &rates);
     if (status != TAPCONV_OK) return status;
     if (card.device >= 0) {
-        int before;
+        int before = 0;
         status = tapconv_cuda_enter(card.device, &before);
         if (status != TAPCONV_OK) return status;
         status = tapconv_cuda_check(tapconv_cuda_measure(&card, math, &rates), card.device, "measuring its ceilings");

@@ -319,7 +319,7 @@ static tapconv_problem pick_sizes(void)
 {
     tapconv_problem p =
         tapconv_conv1d(check_between(0, 5), pick_channels(), pick_channels(), check_between(1, 700), 1, 0);
-    switch (check_between(0, 9)) {
+    switch (check_between(0, 10)) {
     case 0: /* short */
         p.length = check_between(0, 12), p.batch = check_between(1, 40);
         p.kernel_size = check_between(1, 5), p.stride = check_between(1, 3);
@@ -360,6 +360,11 @@ static tapconv_problem pick_sizes(void)
     case 7: /* wide strides */
         p.stride = check_between(6, 600), p.kernel_size = check_between(1, 20), p.length = check_between(1, 9000);
         p.in_channels = check_between(1, 9);
+        break;
+    case 8: /* many output channels over several slabs, whose outer taps meet padding alone */
+        p.batch = check_between(1, 3), p.in_channels = check_between(1, 9), p.out_channels = check_between(60, 200);
+        p.kernel_size = check_between(9, 130), p.length = check_between(1, 60);
+        p.padding_left = check_between(p.kernel_size / 2, p.kernel_size);
         break;
     default: p.kernel_size = check_between(1, 9), p.stride = check_between(1, 5), p.dilation = check_between(1, 9);
     }
