@@ -25,6 +25,16 @@ TEST(errors_kept_over_a_success)
     CHECK_INVALID(tapconv_problem_check(&p, NULL), "stride", "-6");
 }
 
+TEST(errors_repeat_a_string_in_one_line)
+{
+    const tapconv_problem p = tapconv_conv1d(1, 1, 1, 8, 1, 0);
+    tapconv_plan_options options = {.kernel = "two\nlines\x1b[7m"};
+    tapconv_plan *plan;
+    CHECK_INVALID(tapconv_plan_create(&plan, &p, &options), "kernel", "two?lines?[7m");
+    options.kernel = tapconv_last_error();
+    CHECK_INVALID(tapconv_plan_create(&plan, &p, &options), "kernel is \"kernel is \"two?lines?[7m");
+}
+
 static void *fail_by_itself(void *argument)
 {
     const int number = *(const int *)argument;
