@@ -8,6 +8,7 @@
 #     check           check_gpu, CHECK_LAYERS random layers (default 1000) of seed SEED (1), at most CHECK_SECONDS (120)
 #     sanitize        compute-sanitizer's memcheck, racecheck, initcheck and synccheck over SANITIZE_LAYERS (20) layers each
 #     bench[:MODES]   every layer of bench/layers.suite; MODES, split by commas, are f32,tf32,f16,bf16 if not given
+#     peers           bench/peers_cuda.py: beside PyTorch, where that is installed; PEERS has its options
 #     FAMILIES=a,b    in the environment: which kernel families check and sanitize run
 #
 # Without steps: build check sanitize bench. The status is 1 if a step failed; the steps after it run all the same.
@@ -106,11 +107,19 @@ for name, rows in layers.items():
 END
 }
 
+do_peers() {
+    # shellcheck disable=SC2086 # PEERS are words
+    step peers 590 env TAPCONV_LIBRARY="$build/libtapconv.so" python3 "$root/bench/peers_cuda.py" \
+        --output "$results/peers.jsonl" ${PEERS:-}
+    tail -n 60 "$results/peers.log"
+}
+
 for wanted in "$@"; do
     case $wanted in
     build) do_build ;;
     check) do_check ;;
     sanitize) do_sanitize ;;
+    peers) do_peers ;;
     bench) do_bench f32,tf32,f16,bf16 ;;
     bench:*) do_bench "${wanted#bench:}" ;;
     *)
