@@ -127,7 +127,9 @@ static int layout(tapconv_cpu_plan *plan, int panel)
     plan->panel = panel;
     plan->samples_first = plan->real->rows < TAPCONV_BLOCK && s->group_out > plan->real->rows &&
                           (s->out_length > plan->real->thin_columns || tapconv_dense_merges(s, lanes));
-    if (!panel && (p->stride > TAPCONV_TILE_COLUMNS || reach / p->stride > INT32_MAX / 4)) return 0;
+    if (!panel &&
+        (p->stride > TAPCONV_TILE_COLUMNS || reach / p->stride > INT32_MAX / 4 || taps > TAPCONV_MOST_TABLE_TAPS))
+        return 0;
     if (!panel && !tapconv_plan_phases(plan)) return -1;
     if (panel && tapconv_dense_merges(s, lanes)) {
         const int64_t most = tapconv_min(p->batch, TAPCONV_TILE_COLUMNS / s->out_length);
