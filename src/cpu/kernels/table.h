@@ -90,6 +90,7 @@ ALL_ROWS(ROW)
 #undef NAME
 #undef TILE
 #undef TILE_UNROLL
+#undef TILE_MERGED_SWITCH
 #undef THIN
 #undef ROW
 

@@ -10,6 +10,11 @@
 #define TILE_UNROLL
 #else
 #define TILE_UNROLL _Pragma("GCC unroll 4")
+/* From slab to slab: the last step of one and the first of the next, a vector at a time. Twelve stores in a row make a Zen 3
+ * core wait for some 30 cycles; among multiply-adds they cost a third of that. A product is its slab's first sum: at most
+ * a -0 for +0, which is gone when the slab is added to sums that are never -0. The barrier keeps weights from being held in
+ * registers, of which none are left. */
+#define TILE_MERGED_SWITCH
 #endif
 
 #define TILE(rows, vectors)                                                                                            \
@@ -30,12 +35,23 @@ static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_
     const REAL *before = tile->partial, *const bias = tile->bias;
     int64_t before_step = tile->partial_step;
 
-    for (int64_t s = 0, end;;) {
-        end = steps - s < slab ? steps : s + slab;
+#ifdef TILE_MERGED_SWITCH
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 12
+        for (int v = 0; v < vectors; v++) sum[r][v] = VOP(zero)();
+#endif
+    for (int64_t s = 0, begin = 0, end;;) {
+        end = steps - begin < slab ? steps : begin + slab;
+#ifdef TILE_MERGED_SWITCH
+        const int64_t whole = end < steps ? end - 1 : end; /* the last step is part of the switch */
+#else
+        const int64_t whole = end;
 #pragma GCC unroll 16
         for (int r = 0; r < rows; r++)
 #pragma GCC unroll 12
             for (int v = 0; v < vectors; v++) sum[r][v] = VOP(zero)();
+#endif
 
 #define STEP                                                                                                           \
     {                                                                                                                  \
@@ -52,17 +68,41 @@ static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_
     }
         if (rows >= SIMD_ROWS &&
             tile->next_w) { /* a loop of its own: the requests cost 1 % where they are not needed */
-            TILE_UNROLL for (; s < end; s++)
+            TILE_UNROLL for (; s < whole; s++)
             {
                 __builtin_prefetch(next_w);
                 next_w += w_step;
                 STEP
             }
         } else {
-            TILE_UNROLL for (; s < end; s++) STEP
+            TILE_UNROLL for (; s < whole; s++) STEP
         }
 #undef STEP
 
+#ifdef TILE_MERGED_SWITCH
+        if (end < steps) {
+            static const REAL zeros[12 * LANES];
+            const REAL *const from = before ? before : zeros, *const last = x + offset[s],
+                              *const first = x + offset[end];
+            const int64_t from_step = before ? before_step : 0;
+#pragma GCC unroll 12
+            for (int v = 0; v < vectors; v++) {
+                const V sample = VOP(load)(last + v * LANES), then = VOP(load)(first + v * LANES);
+                __asm__ volatile("" ::: "memory");
+#pragma GCC unroll 16
+                for (int r = 0; r < rows; r++) {
+                    const V all = VOP(fma)(VOP(set1)(w[r]), sample, sum[r][v]);
+                    VOP(store)
+                    (totals + (r * vectors + v) * LANES, VOP(add)(VOP(load)(from + r * from_step + v * LANES), all));
+                    sum[r][v] = VOP(mul)(VOP(set1)(w[w_step + r]), then);
+                }
+            }
+            w += 2 * w_step, s = end + 1, begin = end;
+            next_w += tile->next_w ? 2 * w_step : 0;
+            before = totals, before_step = vectors * LANES;
+            continue;
+        }
+#endif
         if (before) {
 #pragma GCC unroll 16
             for (int r = 0; r < rows; r++)
@@ -77,11 +117,14 @@ static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_
                 for (int v = 0; v < vectors; v++) sum[r][v] = VOP(add)(zero, sum[r][v]);
         }
         if (end == steps) break;
+#ifndef TILE_MERGED_SWITCH
+        begin = end;
         before = totals, before_step = vectors * LANES;
 #pragma GCC unroll 16
         for (int r = 0; r < rows; r++)
 #pragma GCC unroll 12
             for (int v = 0; v < vectors; v++) VOP(store)(totals + (r * vectors + v) * LANES, sum[r][v]);
+#endif
     }
     if (bias) {
 #pragma GCC unroll 16
