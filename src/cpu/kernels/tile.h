@@ -98,7 +98,7 @@ static inline __attribute__((always_inline)) void NAME(tile_body)(const tapconv_
                 }
             }
             w += 2 * w_step, s = end + 1, begin = end;
-            next_w += tile->next_w ? 2 * w_step : 0;
+            if (next_w) next_w += 2 * w_step;
             before = totals, before_step = vectors * LANES;
             continue;
         }
