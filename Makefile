@@ -26,7 +26,7 @@ compile = $(CMAKE) --build $(1) --parallel $(JOBS)
 sanitize = CC=$(SANITIZER_CC) $(call configure,$(1),-DCMAKE_BUILD_TYPE=RelWithDebInfo -DTAPCONV_PARALLEL=pthreads $(2))
 sources = $(shell find include src cli tests bench examples -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' 2>/dev/null)
 
-python_folders := $(wildcard scripts tests bench)
+python_folders := $(wildcard scripts tests bench python examples)
 comma := ,
 
 .PHONY: build demo test lint format asan tsan fuzz bench install clean help tools lint-tools test-tools bench-tools
@@ -87,8 +87,11 @@ tools:
 lint-tools:
 	@$(PYTHON) scripts/venv.py .tools scripts/requirements-lint.txt
 
-test-tools:
+# The Python package is built without the CUDA engine, which CTest has in $(BUILD), and in a directory that is kept.
+test-tools: tools
 	@$(PYTHON) scripts/venv.py .venv tests/requirements.txt
+	@PATH="$(tools):$$PATH" .venv/bin/python -m pip install --disable-pip-version-check --quiet --no-build-isolation --no-deps \
+		-Cbuild-dir=$(BUILD)/python -Ccmake.define.TAPCONV_CUDA=off .
 
 bench-tools:
 	@$(PYTHON) scripts/venv.py .venv bench/requirements.txt

@@ -36,6 +36,7 @@
  *            leaves a sentence for tapconv_last_error(). Nothing aborts and nothing prints.
  * Same bits  For one library build, instruction set and math mode, an item's result depends neither on the batch size
  *            nor on the thread count nor on the run; without GroupNorm, an output sample does not depend on T either.
+ *            Where a result is NaN it is NaN every time, but of any sign and payload.
  */
 #ifndef TAPCONV_H
 #define TAPCONV_H

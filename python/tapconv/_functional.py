@@ -1,0 +1,215 @@
+"""tapconv.conv1d: the public function, and the short way that an eager call takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ._plans import activation_name, check_shapes, checked_integers, padding_pair
+
+try:
+    import torch
+except ImportError:
+    torch = None
+else:
+    from torch.autograd import forward_ad
+
+    from ._ops import PackedWeights, conv1d_op, execute
+
+
+def conv1d(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    *,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | str = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    causal: bool = False,
+    norm_groups: int | None = None,
+    norm_weight: Any = None,
+    norm_bias: Any = None,
+    eps: float = 1e-5,
+    activation: str | None = None,
+    math: str | None = None,
+) -> Any:
+    """activation(GroupNorm(bias + conv1d(x, weight))); bias, GroupNorm and activation are each optional.
+
+    Args:
+        x: (N, C_in, T) or (C_in, T), T samples a channel; float32, float64, float16 or bfloat16. A PyTorch tensor, a
+            NumPy array, or what gives its memory by DLPack or as a buffer. Copied only if it is not contiguous.
+        weight: (C_out, C_in/groups, K), of x's type and device.
+        bias: (C_out,), of x's type or float32.
+        stride, dilation: in samples, at least 1.
+        padding: zeros on both sides, or (left, right), or "valid", or "same".
+        groups: divides C_in and C_out.
+        causal: (K-1)*dilation zeros on the left and none on the right, so that y[t] sees no sample after x[t].
+        norm_groups: groups of GroupNorm, which divide C_out; None for no GroupNorm.
+        norm_weight, norm_bias: (C_out,), of bias's type; scale (default 1) and shift (default 0) of GroupNorm.
+        eps: added to GroupNorm's variance.
+        activation: "relu", "silu", "gelu", "gelu-tanh", "mish", "tanh", "sigmoid", "elu" (alpha 1) or "leaky-relu"
+            (slope 0.01); None for none.
+        math: "f32", "tf32", "f16", "bf16" or "f64", the arithmetic's promise; None: f32 for float32, else x's type.
+
+    Returns:
+        (N, C_out, T_out) or (C_out, T_out), of x's type, contiguous, on x's device: a tensor for a tensor, otherwise a
+        NumPy array. T_out = floor((T + left + right - dilation*(K-1) - 1) / stride) + 1.
+
+    Raises:
+        ValueError, TypeError: an argument that is not allowed; the sentence begins with its name.
+        RuntimeError: x is on a GPU that this build or machine has no engine for, or the GPU refused.
+    """
+    if torch is None or not isinstance(x, torch.Tensor):
+        from . import _numpy
+
+        return _numpy.conv1d(
+            x,
+            weight,
+            bias,
+            stride,
+            padding,
+            dilation,
+            groups,
+            causal,
+            norm_groups,
+            norm_weight,
+            norm_bias,
+            eps,
+            activation,
+            math,
+        )
+    return run(
+        x,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        groups,
+        causal,
+        norm_groups,
+        norm_weight,
+        norm_bias,
+        eps,
+        activation,
+        math,
+    )
+
+
+if torch is not None:
+    _included = torch._C._dispatch_tls_local_include_set
+    _autocast = getattr(
+        torch._C, "_is_any_autocast_enabled", lambda: any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
+    )
+    _with_grad = torch.is_grad_enabled
+    _tracing = torch.compiler.is_compiling
+    _tensor_types = (torch.Tensor, torch.nn.Parameter)
+    _strided = torch.strided
+    _no_mode = _included().raw_repr()
+
+    def _plain(tensor) -> bool:
+        """Whether data_ptr() gives a dense tensor's values as they are."""
+        return (
+            type(tensor) in _tensor_types
+            and (tensor.is_cpu or tensor.is_cuda)
+            and tensor.layout is _strided
+            and not tensor.is_neg()
+            and not tensor._is_zerotensor()
+        )
+
+    def _straight(x, weight, bias, norm_weight, norm_bias) -> bool:
+        """Whether nothing but the computation is asked for: no gradient, no tracing, autocast, functorch or mode, no
+        subclass, and memory behind every tensor. The dispatcher would do nothing else then, and is left out."""
+        if not (_plain(x) and _plain(weight)) or _autocast() or _included().raw_repr() != _no_mode:
+            return False
+        if forward_ad._current_level >= 0:
+            return False
+        grad = _with_grad()
+        if grad and (x.requires_grad or weight.requires_grad):
+            return False
+        for tensor in (bias, norm_weight, norm_bias):
+            if tensor is not None and (not _plain(tensor) or (grad and tensor.requires_grad)):
+                return False
+        return True
+
+    def run(
+        x,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        groups,
+        causal,
+        norm_groups,
+        norm_weight,
+        norm_bias,
+        eps,
+        activation,
+        math,
+        cache: PackedWeights | None = None,
+    ):
+        """conv1d of tensors; `cache` holds a module's packed weights."""
+        if not _tracing() and _straight(x, weight, bias, norm_weight, norm_bias):
+            # Lists cannot be looked up.
+            if type(padding) is list:
+                padding = tuple(padding)
+            if type(stride) is list or type(dilation) is list:
+                stride, dilation, groups, norm_groups = checked_integers(stride, dilation, groups, norm_groups)
+            return execute(
+                x,
+                weight,
+                bias,
+                norm_weight,
+                norm_bias,
+                stride,
+                padding,
+                dilation,
+                groups,
+                causal,
+                norm_groups,
+                eps,
+                activation,
+                math,
+                cache,
+            )
+        for name, tensor in (
+            ("weight", weight),
+            ("bias", bias),
+            ("norm_weight", norm_weight),
+            ("norm_bias", norm_bias),
+        ):
+            if not isinstance(tensor, torch.Tensor) and not (tensor is None and name != "weight"):
+                raise TypeError(f"{name} is a {type(tensor).__name__}; it must be a tensor, as x is")
+        if not _tracing() and forward_ad._current_level >= 0:
+            tensors = (x, weight, bias, norm_weight, norm_bias)
+            if any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors):
+                raise NotImplementedError("tapconv.conv1d has no forward-mode gradient")
+        stride, dilation, groups, norm_groups = checked_integers(stride, dilation, groups, norm_groups)
+        channels = {"bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
+        channels = {name: None if tensor is None else tensor.shape for name, tensor in channels.items()}
+        check_shapes(x.shape, weight.shape, channels, groups, norm_groups)
+        left, right = padding_pair(padding, weight.shape[2], stride, dilation, causal)
+        if left < 0 or right < 0:
+            raise ValueError(f"padding is {padding!r}; it must not be negative")
+        if norm_weight is None and norm_bias is not None:
+            norm_weight = torch.ones_like(norm_bias)
+        elif norm_bias is None and norm_weight is not None:
+            norm_bias = torch.zeros_like(norm_weight)
+        return conv1d_op(
+            x,
+            weight,
+            bias,
+            norm_weight,
+            norm_bias,
+            stride,
+            left,
+            right,
+            dilation,
+            groups,
+            norm_groups or 0,
+            float(eps),
+            activation_name(activation),
+            math or "",
+        )
