@@ -17,7 +17,6 @@ import platform
 import re
 import signal
 import statistics
-import subprocess
 import sys
 import time
 
@@ -25,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests")]
 
 import data as layer_data  # noqa: E402
+import provenance  # noqa: E402
 import report  # noqa: E402
 import suite  # noqa: E402
 import worker  # noqa: E402
@@ -83,14 +83,6 @@ def cpu_model():
     found = {key: re.search(rf"^{key}\s*: (.*)$", text, re.M) for key in ("model name", "cpu family", "model")}
     found = {key: match.group(1).strip() for key, match in found.items() if match}
     return found.get("model name", platform.processor() or platform.machine()), found
-
-
-def commit():
-    def git(*words):
-        return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True).stdout.strip()
-
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", "include", "bench", "CMakeLists.txt")
-    return git("rev-parse", "--short=12", "HEAD") + ("+changes" if changed else "")
 
 
 def summarise(times):
@@ -201,7 +193,7 @@ def measure(layers, thread_counts, budget):
     model, details = cpu_model()
     measured = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": commit(),
+        "commit": provenance.commit(),
         "cpu": model,
         "cpu_details": details,
         "cores": os.cpu_count(),
@@ -232,13 +224,7 @@ def main():
     if arguments.render:
         report.render(arguments.render, [ROOT / "docs" / "benchmarks.md", ROOT / "README.md"])
         return 0
-    layers = suite.read()
-    if arguments.layers:
-        named = {layer.name: layer for layer in layers}
-        unknown = [name for name in arguments.layers.split(",") if name not in named]
-        if unknown:
-            sys.exit(f"peers_cpu: no layer {unknown[0]!r} in {suite.LAYERS.name}")
-        layers = [named[name] for name in arguments.layers.split(",")]
+    layers = suite.chosen(arguments.layers)
     os.environ.update(ENVIRONMENT)
     measured = measure(layers, [int(count) for count in arguments.threads.split(",")], arguments.budget_seconds)
     slug = re.sub(r"[^a-z0-9]+", "-", measured["cpu"].lower()).strip("-")

@@ -26,6 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests")]
 
 import data as layer_data  # noqa: E402
+import provenance  # noqa: E402
 import suite  # noqa: E402
 import tapconv_ctypes as tapconv  # noqa: E402
 import torch  # noqa: E402
@@ -225,11 +226,6 @@ def geometric_mean(values):
     return math.exp(statistics.fmean(map(math.log, values))) if values else math.nan
 
 
-def commit():
-    asked = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
-    return os.environ.get("TAPCONV_COMMIT") or asked.stdout.strip() or "unknown"
-
-
 def about():
     asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     driver = subprocess.run(asked, capture_output=True, text=True).stdout.strip()
@@ -240,7 +236,7 @@ def about():
         "torch": torch.__version__,
         "cudnn": torch.backends.cudnn.version(),
         "tapconv": tapconv.library().tapconv_version().decode(),
-        "commit": commit(),
+        "commit": provenance.commit(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "rounds": ROUNDS,
     }
@@ -287,13 +283,7 @@ def main():
     arguments = parse()
     if not torch.cuda.is_available():
         sys.exit("peers_cuda: PyTorch finds no GPU")
-    layers, modes = suite.read(), arguments.modes.split(",")
-    if arguments.layers:
-        named = {layer.name: layer for layer in layers}
-        unknown = [name for name in arguments.layers.split(",") if name not in named]
-        if unknown:
-            sys.exit(f"peers_cuda: no layer {unknown[0]!r} in {suite.LAYERS.name}")
-        layers = [named[name] for name in arguments.layers.split(",")]
+    layers, modes = suite.chosen(arguments.layers), arguments.modes.split(",")
     if unknown := [mode for mode in modes if mode not in torch_cuda.STORAGE]:
         sys.exit(f"peers_cuda: no mode {unknown[0]!r}; there are {', '.join(torch_cuda.STORAGE)}")
     began = time.monotonic()

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import pathlib
 import shlex
+import sys
 
 LAYERS = pathlib.Path(__file__).resolve().parent / "layers.suite"
 
@@ -95,3 +96,14 @@ def read_text(text):
 
 def read(path=LAYERS):
     return read_text(pathlib.Path(path).read_text())
+
+
+def chosen(names):
+    """The suite's layers of a comma-separated list in its order, all without one; exits at a name that is none."""
+    layers = read()
+    if not names:
+        return layers
+    named = {layer.name: layer for layer in layers}
+    if unknown := [name for name in names.split(",") if name not in named]:
+        sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: no layer {unknown[0]!r} in {LAYERS.name}")
+    return [named[name] for name in names.split(",")]

@@ -1,4 +1,4 @@
-"""ONNX Runtime: all graph optimisations, weights packed by the session, input and output bound beforehand."""
+"""ONNX Runtime: all graph optimisations, weights packed when the graph is loaded, input and output bound beforehand."""
 
 import onnxruntime
 

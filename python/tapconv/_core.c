@@ -209,18 +209,6 @@ static PyObject *make_plan(PyObject *module, PyObject *arguments)
     return (PyObject *)object;
 }
 
-/* round_tf32(address, count): rounds float32 values in place. */
-static PyObject *round_tf32(PyObject *module, PyObject *arguments)
-{
-    (void)module;
-    uintptr_t words[2];
-    if (!read_words(arguments, "round_tf32", 2, words)) return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    tapconv_round_tf32(address(words[0]), (int64_t)words[1]);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
-}
-
 static PyObject *version(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -244,7 +232,6 @@ static PyObject *cuda_devices(PyObject *module, PyObject *unused)
 }
 
 static PyMethodDef functions[] = {{"plan", make_plan, METH_VARARGS, "plan(...) -> Plan"},
-                                  {"round_tf32", round_tf32, METH_VARARGS, "round_tf32(address, count)"},
                                   {"version", version, METH_NOARGS, "version() -> str"},
                                   {"cuda_devices", cuda_devices, METH_NOARGS, "cuda_devices() -> int"},
                                   {NULL, NULL, 0, NULL}};

@@ -14,7 +14,7 @@ except ImportError:
 else:
     from torch.autograd import forward_ad
 
-    from ._ops import PackedWeights, conv1d_op, execute
+    from ._ops import PackedWeights, both_or_none, conv1d_op, execute
 
 
 def conv1d(
@@ -60,41 +60,13 @@ def conv1d(
         ValueError, TypeError: an argument that is not allowed; the sentence begins with its name.
         RuntimeError: x is on a GPU that this build or machine has no engine for, or the GPU refused.
     """
+    geometry = (stride, padding, dilation, groups, causal)
+    norm = (norm_groups, norm_weight, norm_bias, eps)
     if torch is None or not isinstance(x, torch.Tensor):
         from . import _numpy
 
-        return _numpy.conv1d(
-            x,
-            weight,
-            bias,
-            stride,
-            padding,
-            dilation,
-            groups,
-            causal,
-            norm_groups,
-            norm_weight,
-            norm_bias,
-            eps,
-            activation,
-            math,
-        )
-    return run(
-        x,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        groups,
-        causal,
-        norm_groups,
-        norm_weight,
-        norm_bias,
-        eps,
-        activation,
-        math,
-    )
+        return _numpy.conv1d(x, weight, bias, *geometry, *norm, activation, math)
+    return run(x, weight, bias, *geometry, *norm, activation, math)
 
 
 if torch is not None:
@@ -193,10 +165,7 @@ if torch is not None:
         left, right = padding_pair(padding, weight.shape[2], stride, dilation, causal)
         if left < 0 or right < 0:
             raise ValueError(f"padding is {padding!r}; it must not be negative")
-        if norm_weight is None and norm_bias is not None:
-            norm_weight = torch.ones_like(norm_bias)
-        elif norm_bias is None and norm_weight is not None:
-            norm_bias = torch.zeros_like(norm_weight)
+        norm_weight, norm_bias = both_or_none(norm_weight, norm_bias)
         return conv1d_op(
             x,
             weight,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._plans import OWN_MATH, planned
+from ._plans import OWN_MATH, check_types, planned
 
 
 def as_array(name: str, value: Any) -> np.ndarray:
@@ -35,25 +35,11 @@ def address(array: np.ndarray | None) -> int:
 
 
 def conv1d(
-    x,
-    weight,
-    bias,
-    stride,
-    padding,
-    dilation,
-    groups,
-    causal,
-    norm_groups,
-    norm_weight,
-    norm_bias,
-    eps,
-    activation,
+    x, weight, bias, stride, padding, dilation, groups, causal, norm_groups, norm_weight, norm_bias, eps, activation,
     math,
 ) -> np.ndarray:
     x = as_array("x", x)
     weight = as_array("weight", weight)
-    if weight.dtype != x.dtype:
-        raise TypeError(f"weight has the type {weight.dtype}; it must be x's, {x.dtype}")
     if norm_weight is None and norm_bias is not None:
         norm_weight = np.ones(np.shape(norm_bias), x.dtype)
     elif norm_bias is None and norm_weight is not None:
@@ -61,13 +47,7 @@ def conv1d(
     given = {"bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
     arrays = {name: None if value is None else as_array(name, value) for name, value in given.items()}
     kinds = {name: array.dtype for name, array in arrays.items() if array is not None}
-    param_kind = next(iter(kinds.values()), x.dtype)
-    for name, kind in kinds.items():
-        if kind not in (x.dtype, np.float32) or kind != param_kind:
-            raise TypeError(
-                f"{name} has the type {kind}; bias, norm_weight and norm_bias are all of x's type, "
-                f"{x.dtype}, or all float32"
-            )
+    param_kind = check_types(x.dtype, {"weight": weight.dtype} | kinds, np.dtype(np.float32)) or x.dtype
     shapes = [None if array is None else array.shape for array in arrays.values()]
     geometry = (stride, padding, dilation, groups)
     stride, padding, dilation, groups = (tuple(value) if isinstance(value, list) else value for value in geometry)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from ._plans import CPU, CUDA, OWN_MATH, Planned, planned
+from ._plans import CPU, CUDA, OWN_MATH, Planned, check_types, planned
 
 KINDS = {
     torch.float32: "float32",
@@ -52,23 +52,30 @@ def check_tensors(x: Tensor, others: dict) -> torch.dtype | None:
     does not go with x."""
     if x.dtype not in KINDS:
         raise TypeError(f"x has the type {x.dtype}; it must be one of {', '.join(map(str, KINDS))}")
-    param: torch.dtype | None = None
+    kinds, device = {}, x.device
     for name, tensor in others.items():
-        if tensor is None:
-            continue
-        if tensor.device != x.device:
-            raise ValueError(f"{name} is on {tensor.device} and x on {x.device}; both must be on one device")
-        if name == "weight":
-            if tensor.dtype != x.dtype:
-                raise TypeError(f"weight has the type {tensor.dtype}; it must be x's, {x.dtype}")
-            continue
-        if tensor.dtype not in (x.dtype, torch.float32) or (param is not None and tensor.dtype != param):
-            raise TypeError(
-                f"{name} has the type {tensor.dtype}; bias, norm_weight and norm_bias are all of x's type, {x.dtype}, "
-                "or all float32"
-            )
-        param = tensor.dtype
-    return param
+        if tensor is not None:
+            if tensor.device != device:
+                raise ValueError(f"{name} is on {tensor.device} and x on {device}; both must be on one device")
+            kinds[name] = tensor.dtype
+    return check_types(x.dtype, kinds, torch.float32)
+
+
+def _alike(dtype: torch.dtype, tensors: tuple[Tensor | None, ...]) -> bool:
+    """Whether all are of one type and on the CPU, as they mostly are: then nothing else need be looked at."""
+    for tensor in tensors:  # noqa: SIM110 (a generator takes longer, and this is in every call's way)
+        if tensor is not None and (tensor.dtype is not dtype or not tensor.is_cpu):
+            return False
+    return True
+
+
+def both_or_none(norm_weight: Tensor | None, norm_bias: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """Scale and shift of GroupNorm, of which the library takes both or none: the one that is not given is 1 or 0."""
+    if norm_weight is None and norm_bias is not None:
+        norm_weight = torch.ones_like(norm_bias)
+    elif norm_bias is None and norm_weight is not None:
+        norm_bias = torch.zeros_like(norm_weight)
+    return norm_weight, norm_bias
 
 
 def execute(
@@ -91,21 +98,15 @@ def execute(
     """Computes, without autograd. Arguments are the user's; a `cache` re-uses packed weights (see PackedWeights)."""
     dtype = x.dtype
     on_cpu = x.is_cpu
-    param = dtype
-    if bias is None and norm_weight is None and norm_bias is None:
-        if weight.dtype is not dtype or weight.is_cpu is not on_cpu or dtype not in KINDS or not on_cpu:
-            check_tensors(x, {"weight": weight})
+    if on_cpu and dtype in KINDS and _alike(dtype, (weight, bias, norm_weight, norm_bias)):
+        param = dtype
     else:
         others = {"weight": weight, "bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
         param = check_tensors(x, others) or dtype
-        if bias is not None and not bias.is_contiguous():
-            bias = bias.contiguous()
-        if norm_weight is None and norm_bias is not None:
-            norm_weight = torch.ones_like(norm_bias)
-        elif norm_bias is None and norm_weight is not None:
-            norm_bias = torch.zeros_like(norm_weight)
-        if norm_weight is not None:
-            norm_weight, norm_bias = norm_weight.contiguous(), norm_bias.contiguous()
+    if bias is not None and not bias.is_contiguous():
+        bias = bias.contiguous()
+    if norm_weight is not None or norm_bias is not None:
+        norm_weight, norm_bias = (t.contiguous() for t in both_or_none(norm_weight, norm_bias))
     if on_cpu:
         device, index, threads = CPU, 0, torch.get_num_threads()
     else:
@@ -236,37 +237,11 @@ class PackedWeights:
         return PackedWeights()
 
 
-def _kernel(
-    x,
-    weight,
-    bias,
-    norm_weight,
-    norm_bias,
-    stride,
-    padding_left,
-    padding_right,
-    dilation,
-    groups,
-    norm_groups,
-    eps,
-    activation,
-    math,
-):
+def _kernel(x, weight, bias, norm_weight, norm_bias, stride, left, right, *options):
+    tensors = (x, weight, bias, norm_weight, norm_bias)
+    dilation, groups, norm_groups, eps, activation, math = options
     return execute(
-        x,
-        weight,
-        bias,
-        norm_weight,
-        norm_bias,
-        stride,
-        (padding_left, padding_right),
-        dilation,
-        groups,
-        False,
-        norm_groups or None,
-        eps,
-        activation,
-        math or None,
+        *tensors, stride, (left, right), dilation, groups, False, norm_groups or None, eps, activation, math or None
     )
 
 
@@ -279,22 +254,7 @@ def out_length(length, kernel_size, stride, padding_left, padding_right, dilatio
 
 
 @torch.library.register_fake("tapconv::conv1d")
-def _fake(
-    x,
-    weight,
-    bias,
-    norm_weight,
-    norm_bias,
-    stride,
-    padding_left,
-    padding_right,
-    dilation,
-    groups,
-    norm_groups,
-    eps,
-    activation,
-    math,
-):
+def _fake(x, weight, bias, norm_weight, norm_bias, stride, padding_left, padding_right, dilation, groups, *_):
     others = {"weight": weight, "bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
     check_tensors(x, others)
     torch._check(x.dim() in (2, 3), lambda: f"x has {x.dim()} dimensions; it must be (N, C_in, T) or (C_in, T)")

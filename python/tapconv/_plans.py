@@ -80,6 +80,23 @@ def padding_pair(padding: object, kernel_size: int, stride: int, dilation: int, 
     return both, both
 
 
+def check_types(x: object, others: dict, float32: object) -> object | None:
+    """The type of bias, norm_weight and norm_bias, None if there are none; refuses types that do not go with x's. Types
+    are PyTorch's or NumPy's; `others` has weight's, too, and that of each argument that is given."""
+    param = None
+    for name, kind in others.items():
+        if name == "weight":
+            if kind != x:
+                raise TypeError(f"weight has the type {kind}; it must be x's, {x}")
+        elif kind not in (x, float32) or (param is not None and kind != param):
+            raise TypeError(
+                f"{name} has the type {kind}; bias, norm_weight and norm_bias are all of x's type, {x}, or all float32"
+            )
+        else:
+            param = kind
+    return param
+
+
 def check_shapes(x: Sequence[int], w: Sequence[int], channels: dict, groups: int, norm_groups: int | None) -> None:
     """Refuses what the library would refuse in the words of its own structs."""
     if len(x) not in (2, 3):
