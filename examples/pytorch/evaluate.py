@@ -4,8 +4,7 @@
 
 Each pair of files is loaded, both models are made with one seed, five random inputs must agree within
 atol = rtol = 1e-4, and both are timed without gradients. TF32 is off: with it PyTorch's own result misses the
-tolerance.
---batch and --length make the inputs smaller.
+tolerance. --batch and --length make the inputs smaller.
 """
 
 import argparse

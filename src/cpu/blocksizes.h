@@ -36,8 +36,8 @@
 #define TAPCONV_ROW_BYTES (256 * 1024)
 /* A thread is worth its start for this many operations. */
 #define TAPCONV_THREAD_FLOPS 4e6
-/* A window's table has an entry for each tap; with more taps than this a panel, which works in pieces of a channel, takes over:
- * a plan should be made quickly, whatever it describes. */
+/* A window's table has an entry for each tap; with more taps than this a panel, which works in pieces of a channel, takes
+ * over: a plan should be made quickly, whatever it describes. */
 #define TAPCONV_MOST_TABLE_TAPS (4 * 1024 * 1024)
 /* Lines (input under one tile of one channel) longer than this are not staged whole. */
 #define TAPCONV_LONGEST_LINE (64 * 1024)

@@ -111,7 +111,8 @@ static int results_direct(const tapconv_cpu_plan *plan)
     return plan->direct && plan->tile_items == 1 && !(plan->samples_first && streamed);
 }
 
-/* Whether every output channel has its row of acc: partial sums wait there for the next chunk, or results for the last piece. */
+/* Whether every output channel has its row of acc: partial sums wait there for the next chunk, or results for the last
+ * piece. */
 static int acc_has_all_rows(const tapconv_cpu_plan *plan)
 {
     return plan->chunk_terms < plan->shape.sum_length || (plan->samples_first && !results_direct(plan));

@@ -28,7 +28,7 @@ typedef struct tapconv_tile {
     int64_t w_step;
     int64_t second_block; /* pair only: from the weights of rows 0 to 7 to those of rows 8 to 15 */
     int64_t steps;
-    int64_t slab; /* 0: all steps are one slab */
+    int64_t slab; /* 2 at least; 0: all steps are one slab */
     const void *partial;
     int64_t partial_step;
     void *out;
