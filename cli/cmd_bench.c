@@ -10,6 +10,7 @@
 #include "failure.h"
 #include "json.h"
 #include "memory.h"
+#include "output.h"
 #include "progress.h"
 
 #define LEAST_RUNS 5
@@ -200,8 +201,7 @@ static int print_json(const suite_problem *problem, const engine *e, const row *
         json_real("plain_ms", 1e3 * r->plain);
         json_real("times_faster", r->plain / r->timing.median);
     }
-    json_end();
-    return 0;
+    return json_end();
 }
 
 static int print_header(const suite_problem *problem, int name_width)
@@ -215,11 +215,11 @@ static int print_header(const suite_problem *problem, int name_width)
            "median ms", "min ms", "runs", "GFLOP/s", "GB/s", "% ceiling", "ceiling", "rel L2",
            problem->options.device != DEVICE_CPU ? "    eager ms     cold ms" : "",
            problem->options.plain ? "   x plain" : "");
-    return 0;
+    return output_flush();
 }
 
-static void print_row(const suite_problem *problem, int name_width, const engine *e, const row *r, double percent,
-                      const char *ceiling)
+static int print_row(const suite_problem *problem, int name_width, const engine *e, const row *r, double percent,
+                     const char *ceiling)
 {
     const options *o = &problem->options;
     print_name(problem->name, name_width);
@@ -230,7 +230,7 @@ static void print_row(const suite_problem *problem, int name_width, const engine
     if (engine_on_gpu(e)) printf("  %10.4g  %10.4g", 1e3 * r->eager.median, 1e3 * r->cold.median);
     if (o->plain) printf("  %8.3g", r->plain / r->timing.median);
     putchar('\n');
-    fflush(stdout);
+    return output_flush();
 }
 
 static int bench_problem(const suite_problem *problem, int name_width, void *context)
@@ -261,7 +261,7 @@ static int bench_problem(const suite_problem *problem, int name_width, void *con
         if (o->json)
             failed = print_json(problem, &e, &r, percent, ceiling);
         else
-            print_row(problem, name_width, &e, &r, percent, ceiling);
+            failed = print_row(problem, name_width, &e, &r, percent, ceiling);
     }
     engine_close(&e);
     layer_close(&l);

@@ -11,6 +11,7 @@
 #include "failure.h"
 #include "json.h"
 #include "memory.h"
+#include "output.h"
 #include "progress.h"
 
 #define WHOLE_BELOW_FLOPS 10e9
@@ -179,8 +180,7 @@ static int print_json(const suite_problem *problem, const layer *l, const engine
         json_real("against_rel_l2_tf32", a->from_rounded);
         json_real("against_rel_l2_tf32_truncated", a->from_truncated);
     }
-    json_end();
-    return 0;
+    return json_end();
 }
 
 static int print_header(const suite_problem *problem, int name_width, const engine *e, const sample *s, const layer *l)
@@ -276,8 +276,7 @@ static int check_seed(const suite_problem *problem, int name_width, tally *t, la
     print_row(problem, name_width, l, label, tapconv_math_name((tapconv_math)o->math), &v);
     if (a != NULL) print_row(problem, name_width, l, "against", "-", &a->verdict);
     if (a != NULL) print_against(a, o->against);
-    fflush(stdout);
-    return failed;
+    return failed != 0 ? failed : output_flush();
 }
 
 static int open_against(against *a, const options *o, const layer *l)

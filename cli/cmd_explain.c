@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "failure.h"
 #include "json.h"
+#include "output.h"
 
 /* What is not known of a card that is not there is null. */
 static void json_known(const char *key, int64_t value)
@@ -62,8 +63,7 @@ static int print_json(const suite_problem *problem, const layer *l, const engine
     json_integer("threads", e->info.threads);
     json_string("math", tapconv_math_name((tapconv_math)problem->options.math));
     if (engine_on_gpu(e)) json_launch(&e->info);
-    json_end();
-    return 0;
+    return json_end();
 }
 
 static int print_text(const suite_problem *problem, const layer *l, const engine *e, double floor, const char *ceiling,
@@ -87,7 +87,7 @@ static int print_text(const suite_problem *problem, const layer *l, const engine
     printf("workspace  %zu bytes, packed weights %zu bytes\n", e->info.workspace_bytes, e->info.packed_weights_bytes);
     if (problem->name != NULL) putchar('\n');
     free(text);
-    return 0;
+    return output_flush();
 }
 
 static int explain_problem(const suite_problem *problem, int name_width, void *context)

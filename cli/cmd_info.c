@@ -86,8 +86,7 @@ int command_info(const options *o)
         json_strings("gpus", gpus, gpu_count);
         json_strings("kernels", kernels, kernel_count);
         json_strings("cuda_kernels", cuda_kernels, cuda_kernel_count);
-        json_end();
-        return 0;
+        return json_end();
     }
     printf("version       tapconv %s\n", tapconv_version());
     printf("compiler      %s\n", TAPCONV_CLI_COMPILER);

@@ -6,6 +6,7 @@
 #include "engine.h"
 #include "failure.h"
 #include "json.h"
+#include "output.h"
 #include "progress.h"
 
 static int compute(engine *e, const options *o, const layer *l, double *seconds)
@@ -23,7 +24,7 @@ static int compute(engine *e, const options *o, const layer *l, double *seconds)
     return failed != 0 ? failed : engine_fetch(e);
 }
 
-static void print(const options *o, const engine *e, double seconds)
+static int print(const options *o, const engine *e, double seconds)
 {
     char shape[80];
     if (o->json) {
@@ -32,13 +33,13 @@ static void print(const options *o, const engine *e, double seconds)
         json_integers("out_shape", e->result.shape, e->result.dimensions);
         json_real("ms", 1e3 * seconds);
         json_string("math", tapconv_math_name((tapconv_math)o->math));
-        json_end();
-        return;
+        return json_end();
     }
     printf("kernel   %s\n", e->info.kernel);
     printf("math     %s\n", tapconv_math_name((tapconv_math)o->math));
     printf("output   %s in %s\n", tensor_shape_text(shape, &e->result), o->o);
     printf("time     %.4g ms\n", 1e3 * seconds);
+    return output_flush();
 }
 
 int command_run(const options *o)
@@ -51,7 +52,7 @@ int command_run(const options *o)
     if (failed == 0) failed = layer_open(&l, o, false);
     if (failed == 0) failed = compute(&e, o, &l, &seconds);
     if (failed == 0) failed = npy_write(&e.result, "-o", o->o);
-    if (failed == 0) print(o, &e, seconds);
+    if (failed == 0) failed = print(o, &e, seconds);
     engine_close(&e);
     layer_close(&l);
     return failed;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "numbers.h"
+#include "output.h"
 #include "text.h"
 
 static bool first_key;
@@ -42,10 +43,10 @@ void json_begin(void)
     first_key = true;
 }
 
-void json_end(void)
+int json_end(void)
 {
     puts("}");
-    fflush(stdout);
+    return output_flush();
 }
 
 void json_string(const char *key, const char *value)

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 void json_begin(void);
-void json_end(void);
+int json_end(void); /* 0, or the status where standard output cannot be written */
 
 void json_string(const char *key, const char *value); /* NULL: null; bytes that are no UTF-8 become '?' */
 void json_integer(const char *key, int64_t value);

@@ -1,10 +1,10 @@
 /* The tapconv command: finds the call, reads its options, prints the one line of a failure. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "commands.h"
 #include "failure.h"
+#include "output.h"
 
 static const struct {
     const char *name;
@@ -62,10 +62,11 @@ static int run(int count, char *words[])
 
 int main(int count, char *words[])
 {
+    output_open();
     int status = run(count, words);
-    errno = 0;
-    if ((fflush(stdout) != 0 || ferror(stdout) != 0) && status < EXIT_BAD_INPUT) {
-        status = fail(EXIT_CANNOT, "standard output cannot be written: %s", strerror(errno != 0 ? errno : EIO));
+    if (status < EXIT_BAD_INPUT) {
+        const int failed = output_flush();
+        if (failed != 0) status = failed;
     }
     if (status != EXIT_DONE) {
         const char *call = count > 1 ? words[1] : "";

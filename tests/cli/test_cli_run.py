@@ -260,15 +260,32 @@ def test_disk_that_fills_while_writing_leaves_nothing(tmp_path, layer):
     assert "y.npy" in failed.err and list(directory.iterdir()) == []
 
 
-def test_full_standard_output(tmp_path, layer):
+@pytest.mark.parametrize("json", [[], ["--json"]])
+@pytest.mark.parametrize("call_name", ["run", "check", "bench", "explain", "info", "--help"])
+def test_full_standard_output(tmp_path, layer, call_name, json):
+    words = {
+        "run": ["-x", layer["x_file"], "-w", layer["w_file"], "-o", tmp_path / "y.npy"],
+        "bench": ["-x", layer["x_file"], "-w", layer["w_file"], "--runs", "1"],
+        "info": [],
+        "--help": [],
+    }.get(call_name, ["-x", layer["x_file"], "-w", layer["w_file"]])
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [COMMAND, "explain", "--shape", "1,1,8", "--out-channels", "1", "--kernel", "1"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            timeout=60,
+            [COMMAND, call_name, *map(str, words), *json], stdout=full, stderr=subprocess.PIPE, timeout=60
         )
-    assert done.returncode == 3 and b"standard output" in done.stderr and done.stderr.count(b"\n") == 1
+    assert done.returncode == 3 and done.stderr.count(b"\n") == 1
+    assert done.stderr.endswith(b"standard output cannot be written: No space left on device\n")
+
+
+def test_full_standard_output_ends_a_suite(tmp_path):
+    """Who has no room for the first row has no use for an hour of others."""
+    suite = tmp_path / "long.suite"
+    suite.write_text("a: --shape 1,1,8 --out-channels 1 --kernel 1 --min-time 1\n" * 100)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [COMMAND, "bench", "--suite", suite], stdout=full, stderr=subprocess.PIPE, timeout=60
+        )
+    assert done.returncode == 3 and b"No space left on device" in done.stderr
 
 
 @pytest.mark.parametrize(
