@@ -34,6 +34,17 @@ static int fail_shape(option_id option, const char *path, const tensor *t, const
 
 /* -------------------------------------------------------------------------------------------- where sizes come from */
 
+/* Only an array without elements can have sizes that the library cannot count. */
+static int check_countable(const tensor *t, option_id option, const char *path)
+{
+    char allowed[64];
+    snprintf(allowed, sizeof allowed, "sizes of at most %" PRId64, MOST_SIZE);
+    for (int i = 0; i < t->dimensions; i++) {
+        if (t->shape[i] > MOST_SIZE) return fail_shape(option, path, t, allowed);
+    }
+    return 0;
+}
+
 static int open_x(layer *l, const options *o, bool sizes_only)
 {
     const bool nlc = o->layout == TAPCONV_NLC;
@@ -55,7 +66,8 @@ static int open_x(layer *l, const options *o, bool sizes_only)
     p->batch = l->unbatched ? 1 : l->x.shape[0];
     p->in_channels = sizes[nlc ? 1 : 0];
     p->length = sizes[nlc ? 0 : 1];
-    return p->in_channels >= 1 ? 0 : fail_shape(OPTION_X, o->x, &l->x, "C_in of 1 or more");
+    if (p->in_channels < 1) return fail_shape(OPTION_X, o->x, &l->x, "C_in of 1 or more");
+    return check_countable(&l->x, OPTION_X, o->x);
 }
 
 static int open_w(layer *l, const options *o, bool sizes_only)
@@ -74,7 +86,7 @@ static int open_w(layer *l, const options *o, bool sizes_only)
     if (p->out_channels < 1 || l->w.shape[1] < 1 || p->kernel_size < 1) {
         return fail_shape(OPTION_W, o->w, &l->w, "(C_out,C_in/groups,K), each 1 or more");
     }
-    return 0;
+    return check_countable(&l->w, OPTION_W, o->w);
 }
 
 static int open_parameter(tensor *t, const layer *l, option_id option, const char *path, bool sizes_only)
@@ -115,19 +127,16 @@ static int check_groups(const layer *l, const options *o)
 static int set_padding(layer *l, const options *o)
 {
     tapconv_problem *p = &l->problem;
-    int64_t reach, padded;
-    if (__builtin_mul_overflow(p->kernel_size - 1, p->dilation, &reach) || reach == INT64_MAX) {
-        return fail(EXIT_BAD_INPUT, "--dilation is %" PRId64 "; allowed with %" PRId64 " taps: (K-1)*D below 2^63",
-                    p->dilation, p->kernel_size);
+    if (p->kernel_size > 1 && p->dilation > MOST_SIZE / (p->kernel_size - 1)) {
+        return fail(EXIT_BAD_INPUT,
+                    "--dilation is %" PRId64 "; allowed with %" PRId64 " taps: 1 to %" PRId64
+                    ", so that (K-1)*D is at most %" PRId64,
+                    p->dilation, p->kernel_size, MOST_SIZE / (p->kernel_size - 1), MOST_SIZE);
     }
+    const int64_t reach = (p->kernel_size - 1) * p->dilation;
     p->padding_left = o->causal ? reach : o->padding[0];
     p->padding_right = o->causal ? 0 : o->padding[1];
-    if (__builtin_add_overflow(p->length, p->padding_left, &padded) ||
-        __builtin_add_overflow(padded, p->padding_right, &padded)) {
-        return fail(EXIT_BAD_INPUT,
-                    "--padding is %" PRId64 ",%" PRId64 "; allowed with T = %" PRId64 ": T + L + R below 2^63",
-                    p->padding_left, p->padding_right, p->length);
-    }
+    const int64_t padded = p->padding_left + p->length + p->padding_right;
     if (padded > reach) return 0;
     return fail(EXIT_BAD_INPUT,
                 "%s: T_out would be below 1, since T = %" PRId64 " with --padding %" PRId64 ",%" PRId64 " is %" PRId64

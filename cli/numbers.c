@@ -43,7 +43,10 @@ bool parse_real(const char *text, double *value)
     if (*text == '\0' || text[strspn(text, "0123456789+-.eE")] != '\0') return false;
     char *end;
     *value = strtod(text, &end);
-    return *end == '\0' && isfinite(*value);
+    /* A number too small for a double would become another one, 0. */
+    const size_t mantissa = strcspn(text, "eE");
+    const bool is_zero = strcspn(text, "123456789") >= mantissa;
+    return *end == '\0' && isfinite(*value) && (*value != 0) == !is_zero;
 }
 
 const char *format_real(char *text, double value)

@@ -10,7 +10,7 @@ bool parse_int64(const char *text, int64_t *value);
 /* `count` integers with commas between. */
 bool parse_list(const char *text, int64_t *values, int count);
 
-/* A finite decimal number. */
+/* A decimal number that a double can hold: finite, and 0 only where the text says 0. */
 bool parse_real(const char *text, double *value);
 
 /* The shortest decimal text that reads back as the same number; `text` has room for 32 characters. */

@@ -63,23 +63,23 @@ const option_row option_rows[OPTION_COUNT] = {
     [OPTION_B] = {"-b", "FILE", KIND_FILE, FIELD(b), PROBLEM_CALLS, SIZES, 0, 0, NULL, "bias, .npy: (C_out)"},
     [OPTION_SHAPE] = {"--shape", "N,C_in,T", KIND_SHAPE, FIELD(shape), SIZE_CALLS, SIZES, 0, 0, NULL,
                       "sizes of a random input instead of -x, in this order in either layout"},
-    [OPTION_OUT_CHANNELS] = {"--out-channels", "C", KIND_INTEGER, FIELD(out_channels), SIZE_CALLS, SIZES, 1, 0, NULL,
-                             "with --kernel: sizes of a random weight instead of -w"},
-    [OPTION_KERNEL] = {"--kernel", "K", KIND_INTEGER, FIELD(kernel), SIZE_CALLS, SIZES, 1, 0, NULL, "taps"},
+    [OPTION_OUT_CHANNELS] = {"--out-channels", "C", KIND_INTEGER, FIELD(out_channels), SIZE_CALLS, SIZES, 1, MOST_SIZE,
+                             NULL, "with --kernel: sizes of a random weight instead of -w"},
+    [OPTION_KERNEL] = {"--kernel", "K", KIND_INTEGER, FIELD(kernel), SIZE_CALLS, SIZES, 1, MOST_SIZE, NULL, "taps"},
     [OPTION_BIAS] = {"--bias", NULL, KIND_FLAG, FIELD(bias), SIZE_CALLS, SIZES, 0, 0, NULL,
                      "a random bias instead of -b"},
-    [OPTION_STRIDE] = {"--stride", "S", KIND_INTEGER, FIELD(stride), PROBLEM_CALLS, LAYER, 1, 0, NULL,
+    [OPTION_STRIDE] = {"--stride", "S", KIND_INTEGER, FIELD(stride), PROBLEM_CALLS, LAYER, 1, MOST_SIZE, NULL,
                        "samples from one output to the next; default 1"},
-    [OPTION_DILATION] = {"--dilation", "D", KIND_INTEGER, FIELD(dilation), PROBLEM_CALLS, LAYER, 1, 0, NULL,
+    [OPTION_DILATION] = {"--dilation", "D", KIND_INTEGER, FIELD(dilation), PROBLEM_CALLS, LAYER, 1, MOST_SIZE, NULL,
                          "samples from one tap to the next; default 1"},
-    [OPTION_GROUPS] = {"--groups", "G", KIND_INTEGER, FIELD(groups), PROBLEM_CALLS, LAYER, 1, 0, NULL,
+    [OPTION_GROUPS] = {"--groups", "G", KIND_INTEGER, FIELD(groups), PROBLEM_CALLS, LAYER, 1, MOST_SIZE, NULL,
                        "of channels; divides C_in and C_out; default 1"},
     [OPTION_PADDING] = {"--padding", "P or L,R", KIND_PADDING, FIELD(padding), PROBLEM_CALLS, LAYER, 0, 0, NULL,
                         "zeros on both sides, or left and right; default 0"},
     [OPTION_CAUSAL] = {"--causal", NULL, KIND_FLAG, FIELD(causal), PROBLEM_CALLS, LAYER, 0, 0, NULL,
                        "left padding (K-1)*D, right padding 0; excludes --padding"},
-    [OPTION_NORM_GROUPS] = {"--norm-groups", "G", KIND_INTEGER, FIELD(norm_groups), PROBLEM_CALLS, LAYER, 1, 0, NULL,
-                            "GroupNorm of G groups after the convolution; divides C_out"},
+    [OPTION_NORM_GROUPS] = {"--norm-groups", "G", KIND_INTEGER, FIELD(norm_groups), PROBLEM_CALLS, LAYER, 1, MOST_SIZE,
+                            NULL, "GroupNorm of G groups after the convolution; divides C_out"},
     [OPTION_GAMMA] = {"--gamma", "FILE", KIND_FILE, FIELD(gamma), PROBLEM_CALLS, SIZES, 0, 0, NULL,
                       "GroupNorm's scale, .npy: (C_out); with --beta"},
     [OPTION_BETA] = {"--beta", "FILE", KIND_FILE, FIELD(beta), PROBLEM_CALLS, SIZES, 0, 0, NULL,
@@ -151,15 +151,12 @@ void option_write_allowed(FILE *out, const option_row *option)
     switch (option->kind) {
     case KIND_FLAG: break;
     case KIND_FILE: fputs("the name of a file", out); break;
-    case KIND_INTEGER:
-        if (option->most > 0)
-            fprintf(out, "a whole number, %" PRId64 " to %" PRId64, option->least, option->most);
-        else
-            fprintf(out, "a whole number, %" PRId64 " or more, below 2^63", option->least);
+    case KIND_INTEGER: fprintf(out, "a whole number, %" PRId64 " to %" PRId64, option->least, option->most); break;
+    case KIND_REAL: fprintf(out, "a finite number, %" PRId64 " or more, that float64 can hold", option->least); break;
+    case KIND_SHAPE:
+        fprintf(out, "three whole numbers N,C_in,T with N >= 0, C_in >= 1, T >= 0, each at most %" PRId64, MOST_SIZE);
         break;
-    case KIND_REAL: fprintf(out, "a finite number, %" PRId64 " or more", option->least); break;
-    case KIND_SHAPE: fputs("three whole numbers N,C_in,T with N >= 0, C_in >= 1, T >= 0", out); break;
-    case KIND_PADDING: fputs("one whole number P or two L,R, each 0 or more", out); break;
+    case KIND_PADDING: fprintf(out, "one whole number P or two L,R, each 0 to %" PRId64, MOST_SIZE); break;
     case KIND_CHOICE:
         for (int64_t i = 0; (name = option->choice(i)) != NULL; i++) fprintf(out, "%s%s", i > 0 ? " " : "", name);
         break;

@@ -28,7 +28,7 @@ typedef struct option_row {
     int calls;                            /* that take the option */
     int places;                           /* IN_PROBLEM ... */
     int64_t least;                        /* of KIND_INTEGER and KIND_REAL */
-    int64_t most;                         /* of KIND_INTEGER; 0: no limit */
+    int64_t most;                         /* of KIND_INTEGER */
     const char *(*choice)(int64_t value); /* of KIND_CHOICE: the name of a value, NULL beyond the last */
     const char *help;
 } option_row;

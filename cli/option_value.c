@@ -12,7 +12,7 @@ static bool parse_padding(const char *text, int64_t padding[2])
         sides[1] = sides[0];
     else if (!parse_list(text, sides, 2))
         return false;
-    if (sides[0] < 0 || sides[1] < 0) return false;
+    if (sides[0] < 0 || sides[1] < 0 || sides[0] > MOST_SIZE || sides[1] > MOST_SIZE) return false;
     memcpy(padding, sides, sizeof sides);
     return true;
 }
@@ -21,6 +21,7 @@ static bool parse_shape(const char *text, int64_t shape[3])
 {
     int64_t sizes[3];
     if (!parse_list(text, sizes, 3) || sizes[0] < 0 || sizes[1] < 1 || sizes[2] < 0) return false;
+    if (sizes[0] > MOST_SIZE || sizes[1] > MOST_SIZE || sizes[2] > MOST_SIZE) return false;
     memcpy(shape, sizes, sizeof sizes);
     return true;
 }
@@ -71,8 +72,7 @@ bool option_read(const option_row *option, options *o, const char *text)
     case KIND_FLAG: *(bool *)field = true; return true;
     case KIND_FILE: *(const char **)field = text; return *text != '\0';
     case KIND_INTEGER:
-        if (!parse_int64(text, &integer) || integer < option->least) return false;
-        if (option->most > 0 && integer > option->most) return false;
+        if (!parse_int64(text, &integer) || integer < option->least || integer > option->most) return false;
         *(int64_t *)field = integer;
         return true;
     case KIND_REAL:

@@ -123,9 +123,9 @@ static int check_pairs(const options *o)
     return 0;
 }
 
-static int fail_missing(const char *missing, int call, const char *allowed)
+static int fail_missing(const char *missing, const char *allowed)
 {
-    return fail(EXIT_BAD_INPUT, "%s: %s is missing; allowed: %s", call_name(call), missing, allowed);
+    return fail(EXIT_BAD_INPUT, "%s is missing; allowed: %s", missing, allowed);
 }
 
 static int check_presence(const options *o, int call)
@@ -139,17 +139,16 @@ static int check_presence(const options *o, int call)
         static const option_id needed[] = {OPTION_X, OPTION_W, OPTION_O};
         for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
             if (o->given[needed[i]] == NULL)
-                return fail_missing(option_rows[needed[i]].name, call, "run -x FILE -w FILE -o FILE ...");
+                return fail_missing(option_rows[needed[i]].name, "run -x FILE -w FILE -o FILE ...");
         }
         return 0;
     }
-    if (o->x == NULL && o->given[OPTION_SHAPE] == NULL)
-        return fail_missing("the input", call, "-x FILE or --shape N,C_in,T");
+    if (o->x == NULL && o->given[OPTION_SHAPE] == NULL) return fail_missing("the input", "-x FILE or --shape N,C_in,T");
     if (o->w == NULL && (o->given[OPTION_OUT_CHANNELS] == NULL || o->given[OPTION_KERNEL] == NULL)) {
         return fail_missing(o->given[OPTION_OUT_CHANNELS] != NULL ? "--kernel"
                             : o->given[OPTION_KERNEL] != NULL     ? "--out-channels"
                                                                   : "the weight",
-                            call, "-w FILE, or --out-channels C and --kernel K");
+                            "-w FILE, or --out-channels C and --kernel K");
     }
     if (o->against != NULL && (o->x == NULL || o->w == NULL || o->bias || o->affine)) {
         return fail(EXIT_BAD_INPUT,

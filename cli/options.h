@@ -52,8 +52,9 @@ typedef enum option_id {
     OPTION_COUNT
 } option_id;
 
-#define DEVICE_CPU (-1)  /* else the index of a CUDA device */
-#define CHOICE_NONE (-1) /* for isa and kernel_family: the library chooses */
+#define MOST_SIZE (INT64_MAX / 64) /* that the library can count, of samples, channels, taps and items */
+#define DEVICE_CPU (-1)            /* else the index of a CUDA device */
+#define CHOICE_NONE (-1)           /* for isa and kernel_family: the library chooses */
 
 typedef struct options {
     const char *x, *w, *b, *gamma, *beta, *o, *suite, *against; /* files, or NULL */

@@ -52,7 +52,7 @@ static tapconv_status check_sizes(const tapconv_problem *p)
     return TAPCONV_OK;
 }
 
-static int math_takes(tapconv_math math, tapconv_type type)
+static tapconv_status check_type_of_math(tapconv_math math, tapconv_type type)
 {
     static const unsigned types_of_math[TAPCONV_MATH_COUNT] = {
         [TAPCONV_MATH_F32] = 1u << TAPCONV_F32 | 1u << TAPCONV_F16 | 1u << TAPCONV_BF16,
@@ -61,21 +61,36 @@ static int math_takes(tapconv_math math, tapconv_type type)
         [TAPCONV_MATH_BF16] = 1u << TAPCONV_BF16 | 1u << TAPCONV_F32,
         [TAPCONV_MATH_F64] = 1u << TAPCONV_F32 | 1u << TAPCONV_F64 | 1u << TAPCONV_F16 | 1u << TAPCONV_BF16,
     };
-    return (types_of_math[math] >> type & 1u) != 0;
+    if ((types_of_math[math] >> type & 1u) != 0) return TAPCONV_OK;
+    char taken[64] = "";
+    for (int other = 0; other < TAPCONV_TYPE_COUNT; other++) {
+        if ((types_of_math[math] >> other & 1u) == 0) continue;
+        if (taken[0] != '\0') strcat(taken, ", ");
+        strcat(taken, tapconv_type_name((tapconv_type)other));
+    }
+    return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "type is %s; with math %s it must be one of %s",
+                        tapconv_type_name(type), tapconv_math_name(math), taken);
+}
+
+static tapconv_status refuse_choice(const char *field, int32_t value, int32_t count)
+{
+    return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "%s is %" PRId32 "; it must be a tapconv_%s, 0 to %" PRId32, field,
+                        value, field, count - 1);
 }
 
 static tapconv_status check_choices(const tapconv_problem *p)
 {
-    if (!tapconv_type_name(p->type)) return refuse("type", (int32_t)p->type, "a tapconv_type");
-    if (!tapconv_math_name(p->math)) return refuse("math", (int32_t)p->math, "a tapconv_math");
-    if (!tapconv_layout_name(p->layout)) return refuse("layout", (int32_t)p->layout, "a tapconv_layout");
+    if (!tapconv_type_name(p->type)) return refuse_choice("type", (int32_t)p->type, TAPCONV_TYPE_COUNT);
+    if (!tapconv_math_name(p->math)) return refuse_choice("math", (int32_t)p->math, TAPCONV_MATH_COUNT);
+    if (!tapconv_layout_name(p->layout)) return refuse_choice("layout", (int32_t)p->layout, TAPCONV_LAYOUT_COUNT);
     if (!tapconv_activation_name(p->activation))
-        return refuse("activation", (int32_t)p->activation, "a tapconv_activation");
+        return refuse_choice("activation", (int32_t)p->activation, TAPCONV_ACTIVATION_COUNT);
     if (p->param_type != p->type && p->param_type != TAPCONV_F32)
-        return refuse("param_type", (int32_t)p->param_type, "the same as type, or TAPCONV_F32");
-    if (!math_takes(p->math, p->type))
-        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "math is %s, which does not take type %s",
-                            tapconv_math_name(p->math), tapconv_type_name(p->type));
+        return tapconv_fail(TAPCONV_INVALID_ARGUMENT,
+                            "param_type is %" PRId32 "; it must be type, %d (%s), or TAPCONV_F32, %d",
+                            (int32_t)p->param_type, (int)p->type, tapconv_type_name(p->type), (int)TAPCONV_F32);
+    const tapconv_status status = check_type_of_math(p->math, p->type);
+    if (status != TAPCONV_OK) return status;
     if (p->has_bias != 0 && p->has_bias != 1) return refuse("has_bias", p->has_bias, "0 or 1");
     if (p->norm_affine != 0 && p->norm_affine != 1) return refuse("norm_affine", p->norm_affine, "0 or 1");
     if (p->norm_affine && p->norm_groups == 0)
@@ -85,20 +100,29 @@ static tapconv_status check_choices(const tapconv_problem *p)
     return TAPCONV_OK;
 }
 
+static tapconv_status check_countable(const char *field, int64_t value)
+{
+    if (value <= MOST_ELEMENTS) return TAPCONV_OK;
+    return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "%s is %" PRId64 "; it must be at most %" PRId64, field, value,
+                        MOST_ELEMENTS);
+}
+
 static tapconv_status find_out_length(const tapconv_problem *p, int64_t *out_length)
 {
-    if (p->length > MOST_ELEMENTS) return refuse("length", p->length, "small enough to count the padded samples");
-    if (p->padding_left > MOST_ELEMENTS)
-        return refuse("padding_left", p->padding_left, "small enough to count the padded samples");
-    if (p->padding_right > MOST_ELEMENTS)
-        return refuse("padding_right", p->padding_right, "small enough to count the padded samples");
-    if (p->stride > MOST_ELEMENTS) return refuse("stride", p->stride, "small enough to count the padded samples");
+    tapconv_status status = check_countable("kernel_size", p->kernel_size);
+    if (status == TAPCONV_OK) status = check_countable("dilation", p->dilation);
+    if (status != TAPCONV_OK) return status;
     int64_t reach = p->dilation;
-    if (!multiply(&reach, p->kernel_size - 1) || reach > MOST_ELEMENTS || p->dilation > MOST_ELEMENTS)
+    if (!multiply(&reach, p->kernel_size - 1))
         return tapconv_fail(TAPCONV_INVALID_ARGUMENT,
-                            "dilation is %" PRId64 " and kernel_size %" PRId64
-                            "; their receptive field is too long to count",
-                            p->dilation, p->kernel_size);
+                            "dilation is %" PRId64 "; with kernel_size %" PRId64 " it must be at most %" PRId64
+                            ", so that dilation*(kernel_size-1) is at most %" PRId64,
+                            p->dilation, p->kernel_size, MOST_ELEMENTS / (p->kernel_size - 1), MOST_ELEMENTS);
+    status = check_countable("length", p->length);
+    if (status == TAPCONV_OK) status = check_countable("padding_left", p->padding_left);
+    if (status == TAPCONV_OK) status = check_countable("padding_right", p->padding_right);
+    if (status == TAPCONV_OK) status = check_countable("stride", p->stride);
+    if (status != TAPCONV_OK) return status;
     const int64_t padded = p->padding_left + p->length + p->padding_right;
     if (padded < reach + 1)
         return tapconv_fail(TAPCONV_INVALID_ARGUMENT,
@@ -108,6 +132,15 @@ static tapconv_status find_out_length(const tapconv_problem *p, int64_t *out_len
                             p->length, padded, reach + 1);
     *out_length = (padded - reach - 1) / p->stride + 1;
     return TAPCONV_OK;
+}
+
+static tapconv_status refuse_sizes(const char *array, const char *name_a, int64_t a, const char *name_b, int64_t b,
+                                   const char *name_c, int64_t c)
+{
+    return tapconv_fail(TAPCONV_INVALID_ARGUMENT,
+                        "the sizes of %s (%s %" PRId64 ", %s %" PRId64 ", %s %" PRId64
+                        ") are too large; it may have at most %" PRId64 " elements",
+                        array, name_a, a, name_b, b, name_c, c, MOST_ELEMENTS);
 }
 
 tapconv_status tapconv_shape_from_problem(tapconv_shape *shape, const tapconv_problem *problem)
@@ -123,24 +156,20 @@ tapconv_status tapconv_shape_from_problem(tapconv_shape *shape, const tapconv_pr
     s.group_out = s.p.out_channels / s.p.groups;
     s.norm_size = s.p.norm_groups ? s.p.out_channels / s.p.norm_groups : 1;
     s.sum_length = s.group_in;
-    /* Checked for a batch of one as well, because scratch memory is sized by item. */
+    s.w_elements = s.p.out_channels;
+    s.x_elements = s.p.batch;
+    s.y_elements = s.p.batch;
+    if (!multiply(&s.sum_length, s.p.kernel_size) || !multiply(&s.w_elements, s.sum_length))
+        return refuse_sizes("w", "out_channels", s.p.out_channels, "in_channels/groups", s.group_in, "kernel_size",
+                            s.p.kernel_size);
+    /* Counted for a batch of one as well, because scratch memory is sized by item. */
     int64_t x_item = s.p.in_channels, y_item = s.p.out_channels;
-    if (!multiply(&s.sum_length, s.p.kernel_size)) goto too_large;
-    s.w_elements = s.sum_length;
-    if (!multiply(&s.w_elements, s.p.out_channels)) goto too_large;
-    if (!multiply(&x_item, s.p.length) || !multiply(&y_item, s.out_length)) goto too_large;
-    s.x_elements = x_item;
-    s.y_elements = y_item;
-    if (!multiply(&s.x_elements, s.p.batch) || !multiply(&s.y_elements, s.p.batch)) goto too_large;
+    if (!multiply(&x_item, s.p.length) || !multiply(&s.x_elements, x_item))
+        return refuse_sizes("x", "batch", s.p.batch, "in_channels", s.p.in_channels, "length", s.p.length);
+    if (!multiply(&y_item, s.out_length) || !multiply(&s.y_elements, y_item))
+        return refuse_sizes("y", "batch", s.p.batch, "out_channels", s.p.out_channels, "samples", s.out_length);
     *shape = s;
     return TAPCONV_OK;
-
-too_large:
-    return tapconv_fail(TAPCONV_INVALID_ARGUMENT,
-                        "the sizes (batch %" PRId64 ", in_channels %" PRId64 ", out_channels %" PRId64
-                        ", length %" PRId64 ", kernel_size %" PRId64
-                        ") are too large; no array may have more than %" PRId64 " elements",
-                        s.p.batch, s.p.in_channels, s.p.out_channels, s.p.length, s.p.kernel_size, MOST_ELEMENTS);
 }
 
 tapconv_status tapconv_problem_check(const tapconv_problem *problem, int64_t *out_length)
@@ -172,8 +201,8 @@ tapconv_problem tapconv_causal_conv1d(int64_t batch, int64_t in_channels, int64_
 {
     tapconv_problem p = tapconv_conv1d(batch, in_channels, out_channels, length, kernel_size, 0);
     p.dilation = dilation;
-    /* A product that does not exist is refused when the problem is checked: -1 keeps it recognisable. */
-    if (__builtin_mul_overflow(kernel_size - (kernel_size > 0), dilation, &p.padding_left)) p.padding_left = -1;
+    /* A product that does not exist is refused, by its factors, when the problem is checked. */
+    if (__builtin_mul_overflow(kernel_size - (kernel_size > 0), dilation, &p.padding_left)) p.padding_left = INT64_MAX;
     return p;
 }
 

@@ -27,6 +27,8 @@ __extension__ typedef __int128 wide;
 
 #define MOST INT64_MAX
 #define LEAST INT64_MIN
+/* INT64_MAX / 64, which sentences of refusals name. */
+#define MOST_COUNTABLE "at most 144115188075855871"
 
 static tapconv_problem legal(void)
 {
@@ -76,23 +78,23 @@ static const refusal refusals[] = {
     {{"norm_affine", "1", "norm_groups"}, {SET(norm_affine, 1), SET(norm_groups, 0)}},
     {{"has_bias", "2"}, {SET(has_bias, 2)}},
     {{"has_bias", "-1"}, {SET(has_bias, -1)}},
-    {{"activation", "10"}, {SET(activation, TAPCONV_ACTIVATION_COUNT)}},
+    {{"activation", "10", "0 to 9"}, {SET(activation, TAPCONV_ACTIVATION_COUNT)}},
     {{"activation", "-1"}, {SET(activation, -1)}},
-    {{"layout", "2"}, {SET(layout, TAPCONV_LAYOUT_COUNT)}},
+    {{"layout", "2", "0 to 1"}, {SET(layout, TAPCONV_LAYOUT_COUNT)}},
     {{"layout", "-1"}, {SET(layout, -1)}},
-    {{"type", "4"}, {SET(type, TAPCONV_TYPE_COUNT)}},
+    {{"type", "4", "0 to 3"}, {SET(type, TAPCONV_TYPE_COUNT)}},
     {{"type", "-1"}, {SET(type, -1)}},
     {{"param_type", "4"}, {SET(param_type, TAPCONV_TYPE_COUNT)}},
     {{"param_type", "1"}, {SET(param_type, TAPCONV_F64)}},
-    {{"param_type", "2"}, {SET(type, TAPCONV_BF16), SET(param_type, TAPCONV_F16)}},
-    {{"math", "5"}, {SET(math, TAPCONV_MATH_COUNT)}},
+    {{"param_type", "2", "3 (bf16)"}, {SET(type, TAPCONV_BF16), SET(param_type, TAPCONV_F16)}},
+    {{"math", "5", "0 to 4"}, {SET(math, TAPCONV_MATH_COUNT)}},
     {{"math", "-1"}, {SET(math, -1)}},
-    {{"math", "f32", "f64"}, {SET(type, TAPCONV_F64)}},
-    {{"math", "tf32", "f64"}, {SET(type, TAPCONV_F64), SET(math, TAPCONV_MATH_TF32)}},
-    {{"math", "f16", "f64"}, {SET(type, TAPCONV_F64), SET(math, TAPCONV_MATH_F16)}},
-    {{"math", "bf16", "f64"}, {SET(type, TAPCONV_F64), SET(math, TAPCONV_MATH_BF16)}},
-    {{"math", "f16", "bf16"}, {SET(type, TAPCONV_BF16), SET(math, TAPCONV_MATH_F16)}},
-    {{"math", "bf16", "f16"}, {SET(type, TAPCONV_F16), SET(math, TAPCONV_MATH_BF16)}},
+    {{"type is f64", "math f32", "f32, f16, bf16"}, {SET(type, TAPCONV_F64)}},
+    {{"type is f64", "math tf32", "f32, f16, bf16"}, {SET(type, TAPCONV_F64), SET(math, TAPCONV_MATH_TF32)}},
+    {{"type is f64", "math f16", "f32, f16"}, {SET(type, TAPCONV_F64), SET(math, TAPCONV_MATH_F16)}},
+    {{"type is f64", "math bf16", "f32, bf16"}, {SET(type, TAPCONV_F64), SET(math, TAPCONV_MATH_BF16)}},
+    {{"type is bf16", "math f16", "f32, f16"}, {SET(type, TAPCONV_BF16), SET(math, TAPCONV_MATH_F16)}},
+    {{"type is f16", "math bf16", "f32, bf16"}, {SET(type, TAPCONV_F16), SET(math, TAPCONV_MATH_BF16)}},
     {{"reserved", "1"}, {SET(reserved[0], 1)}},
     {{"reserved", "-7"}, {SET(reserved[4], -7)}},
     /* no output sample */
@@ -101,16 +103,26 @@ static const refusal refusals[] = {
     {{"length", "32", "33"}, {SET(kernel_size, 33), SET(padding_left, 0), SET(padding_right, 0)}},
     {{"length", "0"}, {SET(length, 0), SET(kernel_size, 1), SET(padding_left, 0), SET(padding_right, 0)}},
     /* sums and products beyond int64 */
-    {{"length", "9223372036854775807"}, {SET(length, MOST)}},
-    {{"padding_left", "9223372036854775807"}, {SET(padding_left, MOST)}},
-    {{"padding_right", "9223372036854775807"}, {SET(padding_right, MOST)}},
-    {{"kernel_size", "9223372036854775807"}, {SET(kernel_size, MOST)}},
-    {{"dilation", "9223372036854775807"}, {SET(dilation, MOST)}},
-    {{"stride", "9223372036854775807"}, {SET(stride, MOST)}},
+    {{"length", "9223372036854775807", MOST_COUNTABLE}, {SET(length, MOST)}},
+    {{"length", "144115188075855872", MOST_COUNTABLE}, {SET(length, MOST / 64 + 1)}},
+    {{"padding_left", "9223372036854775807", MOST_COUNTABLE}, {SET(padding_left, MOST)}},
+    {{"padding_left", "144115188075855872", MOST_COUNTABLE}, {SET(padding_left, MOST / 64 + 1)}},
+    {{"padding_right", "9223372036854775807", MOST_COUNTABLE}, {SET(padding_right, MOST)}},
+    {{"padding_right", "144115188075855872", MOST_COUNTABLE}, {SET(padding_right, MOST / 64 + 1)}},
+    {{"kernel_size", "9223372036854775807", MOST_COUNTABLE}, {SET(kernel_size, MOST)}},
+    {{"kernel_size", "144115188075855872", MOST_COUNTABLE}, {SET(kernel_size, MOST / 64 + 1)}},
+    {{"dilation", "9223372036854775807", MOST_COUNTABLE}, {SET(dilation, MOST)}},
+    {{"dilation", "144115188075855872", MOST_COUNTABLE}, {SET(dilation, MOST / 64 + 1), SET(kernel_size, 1)}},
+    {{"dilation is 72057594037927936", "kernel_size 3", "at most 72057594037927935"},
+     {SET(dilation, MOST / 128 + 1), SET(kernel_size, 3)}},
+    {{"stride", "9223372036854775807", MOST_COUNTABLE}, {SET(stride, MOST)}},
+    {{"stride", "144115188075855872", MOST_COUNTABLE}, {SET(stride, MOST / 64 + 1)}},
     {{"batch", "9223372036854775807"}, {SET(batch, MOST)}},
     {{"in_channels", "9223372036854775806"}, {SET(in_channels, MOST - 1)}},
     {{"out_channels", "9223372036854775804"}, {SET(out_channels, MOST - 3)}},
-    {{"dilation", "4611686018427387904", "kernel_size"}, {SET(dilation, INT64_C(1) << 62), SET(kernel_size, 3)}},
+    {{"dilation", "4611686018427387904", MOST_COUNTABLE}, {SET(dilation, INT64_C(1) << 62), SET(kernel_size, 3)}},
+    {{"of y", "samples 288230376151711772", MOST_COUNTABLE},
+     {SET(padding_left, MOST / 64), SET(padding_right, MOST / 64)}},
     {{"batch", "4294967296"}, {SET(batch, INT64_C(1) << 32), SET(length, INT64_C(1) << 32)}},
     {{"in_channels", "2147483648"},
      {SET(in_channels, INT64_C(1) << 31), SET(out_channels, INT64_C(1) << 31), SET(kernel_size, 4)}},
@@ -166,6 +178,26 @@ TEST(problem_eps)
     CHECK_OK(tapconv_problem_check(&p, NULL));
     p.norm_eps = 1.7e308;
     CHECK_OK(tapconv_problem_check(&p, NULL));
+}
+
+/* The largest values that the sentences allow are allowed. */
+TEST(problem_largest_sizes)
+{
+    tapconv_problem p = tapconv_conv1d(1, 1, 1, 1, 1, 0);
+    p.stride = p.dilation = p.padding_left = MOST / 64;
+    CHECK_OK(tapconv_problem_check(&p, NULL));
+    p.dilation = MOST / 128, p.kernel_size = 3;
+    CHECK_OK(tapconv_problem_check(&p, NULL));
+    p = tapconv_conv1d(1, 1, 1, MOST / 64, MOST / 64, 0);
+    CHECK_OK(tapconv_problem_check(&p, NULL));
+}
+
+/* The padding that overflows was never given: the sentence is of what was. */
+TEST(problem_causal_padding_that_cannot_be_counted)
+{
+    const tapconv_problem p = tapconv_causal_conv1d(1, 1, 1, 16, INT64_C(1) << 40, INT64_C(1) << 40);
+    CHECK_INVALID(tapconv_problem_check(&p, NULL), "dilation is 1099511627776", "kernel_size 1099511627776",
+                  "at most 131072");
 }
 
 TEST(problem_null)

@@ -7,6 +7,7 @@ from calling import SANITIZED, call
 
 SIZES = ["--shape", "2,6,40", "--out-channels", "8", "--kernel", "3"]
 INT64_OVERFLOW = "9223372036854775808"
+MOST_SIZE = (2**63 - 1) // 64
 
 
 def without(option):
@@ -48,12 +49,12 @@ def test_unknown_call(word):
 
 BAD_VALUES = [
     *[
-        (option, value, "1 or more")
+        (option, value, f"1 to {MOST_SIZE}")
         for option in ("--out-channels", "--kernel")
-        for value in ("0", "-1", "", "x", "1.5")
+        for value in ("0", "-1", "", "x", "1.5", MOST_SIZE + 1)
     ],
     *[
-        (option, value, "1 or more")
+        (option, value, f"1 to {MOST_SIZE}")
         for option in ("--stride", "--dilation", "--groups")
         for value in (
             "0",
@@ -66,6 +67,7 @@ BAD_VALUES = [
             "0x1",
             "1e3",
             "1,1",
+            MOST_SIZE + 1,
             INT64_OVERFLOW,
             "-" + INT64_OVERFLOW + "0",
         )
@@ -73,6 +75,14 @@ BAD_VALUES = [
     *[
         ("--padding", value, "P or two L,R")
         for value in ("-1", "1,-1", "", ",", "1,", ",1", "1,2,3", "1 2", "x", INT64_OVERFLOW)
+    ],
+    *[
+        ("--padding", value, f"each 0 to {MOST_SIZE}")
+        for value in (MOST_SIZE + 1, f"0,{MOST_SIZE + 1}", f"{MOST_SIZE + 1},0")
+    ],
+    *[
+        ("--shape", value, f"each at most {MOST_SIZE}")
+        for value in (f"{MOST_SIZE + 1},1,1", f"1,{MOST_SIZE + 1},1", f"1,1,{MOST_SIZE + 1}")
     ],
     *[
         ("--shape", value, "N,C_in,T")
@@ -91,7 +101,7 @@ BAD_VALUES = [
             f"1,1,{INT64_OVERFLOW}",
         )
     ],
-    *[("--norm-groups", value, "1 or more") for value in ("0", "-1", "x", "")],
+    *[("--norm-groups", value, f"1 to {MOST_SIZE}") for value in ("0", "-1", "x", "", MOST_SIZE + 1)],
     *[("--activation", value, "leaky-relu") for value in ("", "swish", "ReLU", "gelu_tanh")],
     *[("--math", value, "f32 tf32 f16 bf16 f64") for value in ("", "fp32", "F32", "float32")],
     *[("--layout", value, "ncl nlc") for value in ("", "NCL", "nhwc")],
@@ -107,7 +117,7 @@ BAD_VALUES = [
     *[
         (option, value, "0 or more")
         for option in ("--atol", "--rtol")
-        for value in ("-1e-9", "nan", "inf", "", "1e999", "x", "0x1p3")
+        for value in ("-1e-9", "nan", "inf", "", "1e999", "x", "0x1p3", "1e-400", "0.000001e-320")
     ],
 ]
 
@@ -120,15 +130,31 @@ def test_bad_value(option, value, allowed):
 
 
 @pytest.mark.parametrize(
-    "value", ["-1e-5", "nan", "-nan", "inf", "-inf", "", "1e-5x", "1e999", "0x1p-3", " 1", "1e", "--", "1e-5 "]
+    "value",
+    [
+        *["-1e-5", "nan", "-nan", "inf", "-inf", "", "1e-5x", "1e999", "0x1p-3", " 1", "1e", "--", "1e-5 "],
+        *["1e-400", "-1e-400", "2e-324"],
+    ],
 )
 def test_bad_eps(value):
     failed = call("check", *SIZES, "--norm-groups", 2, "--eps", value, status=2)
-    assert f"--eps is '{value}'" in failed.err and "0 or more" in failed.err
+    assert f"--eps is '{value}'" in failed.err and "0 or more, that float64 can hold" in failed.err
+
+
+@pytest.mark.parametrize("value", ["0", "-0.0", "0e5", "0.000e-999", "5e-324", "1e-310", "1.7e308"])
+def test_eps_that_float64_can_hold(value):
+    call("check", *SIZES, "--norm-groups", 2, "--eps", value, "--seeds", 1)
 
 
 @pytest.mark.parametrize(
-    "option, value", [("--runs", "0"), ("--runs", "1000001"), ("--min-time", "-1"), ("--min-time", "nan")]
+    "option, value",
+    [
+        ("--runs", "0"),
+        ("--runs", "1000001"),
+        ("--min-time", "-1"),
+        ("--min-time", "nan"),
+        ("--min-time", "1e-999"),
+    ],
 )
 def test_bad_value_of_bench(option, value):
     assert f"{option} is '{value}'" in call("bench", *SIZES, option, value, status=2).err
@@ -196,20 +222,35 @@ def test_given_twice_alike():
         ("check", [*SIZES, "--norm-groups", "3"], ["--norm-groups is 3", "C_out, 8"]),
         ("check", [*SIZES, "--dilation", "20"], ["T_out", "--shape", "41"]),
         ("check", ["--shape", "1,1,0", "--out-channels", "1", "--kernel", "1"], ["T_out", "--shape"]),
-        ("check", [*SIZES, "--dilation", "9223372036854775807"], ["--dilation is 9223372036854775807"]),
-        ("check", [*SIZES, "--padding", "9223372036854775807"], ["--padding is 9223372036854775807"]),
-        ("explain", ["--shape", "9223372036854775807,2,3", "--out-channels", "1", "--kernel", "1"], ["too large"]),
+        ("check", [*SIZES, "--dilation", MOST_SIZE], [f"--dilation is {MOST_SIZE}", "3 taps: 1 to 72057594037927935"]),
+        ("explain", ["--shape", f"{MOST_SIZE},2,3", "--out-channels", "1", "--kernel", "1"], ["too large", MOST_SIZE]),
+        ("explain", [*SIZES, "--padding", MOST_SIZE], ["too large", f"samples {2 * MOST_SIZE + 38}", MOST_SIZE]),
         (
             "explain",
-            ["--shape", "1,9223372036854775807,1", "--out-channels", "9223372036854775807", "--kernel", "1"],
-            ["too large"],
+            ["--shape", f"1,{MOST_SIZE},1", "--out-channels", MOST_SIZE, "--kernel", "1"],
+            ["too large", MOST_SIZE],
         ),
     ],
 )
 def test_wrong_combination(call_name, words, names):
     failed = call(call_name, *words, status=2)
     for name in names:
-        assert name in failed.err
+        assert str(name) in failed.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*SIZES, "--stride", MOST_SIZE],
+        [*SIZES, "--padding", f"{MOST_SIZE},0", "--stride", 2],
+        [*SIZES, "--dilation", MOST_SIZE // 2, "--causal"],
+        [*without("--kernel"), "--kernel", 1, "--dilation", MOST_SIZE],
+    ],
+)
+def test_largest_sizes(words):
+    """What the sentences allow is allowed, as far as the output can be counted."""
+    words = ["--shape", "1,1,40", "--out-channels", 1, *words[4:]]
+    call("explain", *words)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +280,7 @@ def test_run_without_a_file(tmp_path, layer, missing):
     files = {"-x": layer["x_file"], "-w": layer["w_file"], "-o": tmp_path / "y.npy"}
     del files[missing]
     failed = call("run", *(word for pair in files.items() for word in pair), status=2)
-    assert f"{missing} is missing" in failed.err and not (tmp_path / "y.npy").exists()
+    assert failed.err.startswith(f"tapconv run: {missing} is missing") and not (tmp_path / "y.npy").exists()
 
 
 @pytest.mark.parametrize(
