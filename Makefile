@@ -21,7 +21,7 @@ missing := $(filter $(tools)/%,$(CMAKE) $(NINJA))
 
 # $(call configure,DIRECTORY,OPTIONS) and $(call compile,DIRECTORY)
 configure = $(CMAKE) -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(NINJA) $(2)
-compile = $(CMAKE) --build $(1) --parallel $(JOBS)
+compile = $(CMAKE) --build $(1) --parallel $(JOBS)$(if $(2), --target $(2))
 # Every sanitizer sees threads through the test-only pthread backend: OpenMP's runtime is not instrumented.
 sanitize = CC=$(SANITIZER_CC) $(call configure,$(1),-DCMAKE_BUILD_TYPE=RelWithDebInfo -DTAPCONV_PARALLEL=pthreads $(2))
 sources = $(shell find include src cli tests bench examples -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' 2>/dev/null)
@@ -36,8 +36,11 @@ build: tools ## the library and the command, optimised (the default)
 	$(call configure,$(BUILD))
 	$(call compile,$(BUILD))
 
-demo: build ## both measured layers and a real recording, against float64 and the machine's peak
-	$(PYTHON) bench/demo.py
+# The command alone: neither the tests nor the CUDA engine, whose compilation takes minutes.
+demo: tools ## both measured layers and a real recording, against float64 and the machine's peak
+	$(call configure,$(BUILD))
+	$(call compile,$(BUILD),tapconv_cli)
+	BUILD=$(BUILD) $(PYTHON) bench/demo.py
 
 test: build test-tools ## all tests: CTest and pytest
 	$(PYTHON) scripts/run_tests.py $(CTEST) $(BUILD) .venv/bin/python
