@@ -52,7 +52,8 @@ int command_run(const options *o)
     if (failed == 0) failed = layer_open(&l, o, false);
     if (failed == 0) failed = compute(&e, o, &l, &seconds);
     if (failed == 0) failed = npy_write(&e.result, "-o", o->o);
-    if (failed == 0) failed = print(o, &e, seconds);
+    /* Whoever reads y there wants nothing behind it. */
+    if (failed == 0 && !npy_is_output(o->o)) failed = print(o, &e, seconds);
     engine_close(&e);
     layer_close(&l);
     return failed;

@@ -31,6 +31,9 @@ int npy_read(tensor *t, const char *option, const char *path, tapconv_type type,
 /* The same from an open stream. The sentence does not name the file. */
 int npy_read_stream(tensor *t, FILE *file, tapconv_type type, bool sizes_only);
 
+/* Whether what is written to `path` goes where standard output goes, as /dev/stdout does in a pipe. */
+bool npy_is_output(const char *path);
+
 /* Whether `path` could be written, without touching anything. */
 int npy_check_writable(const char *option, const char *path);
 

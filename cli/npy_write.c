@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,24 @@
 #include "failure.h"
 #include "npy.h"
 
+#define MOST_LINKS 40 /* as Linux has it */
+
 /* The temporary file while there is one, for the signal handler. */
 static char temporary[PATH_MAX + 32];
 static volatile sig_atomic_t temporary_exists;
+static pthread_t writer;
 
+/* The signals that end a program without asking it, but for SIGKILL. */
+static const int ending_signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
+#define ENDING_SIGNALS (sizeof ending_signals / sizeof ending_signals[0])
+
+/* Any thread may be given a signal; the one that writes handles it, so that it does not go on meanwhile. */
 static void remove_temporary(int signal_number)
 {
+    if (!pthread_equal(pthread_self(), writer)) {
+        pthread_kill(writer, signal_number);
+        return;
+    }
     if (temporary_exists) unlink(temporary);
     signal(signal_number, SIG_DFL);
     raise(signal_number);
@@ -24,17 +37,34 @@ static void remove_temporary(int signal_number)
 
 static void watch_signals(void)
 {
-    static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+    writer = pthread_self();
+    for (size_t i = 0; i < ENDING_SIGNALS; i++) {
         struct sigaction action;
-        if (sigaction(signals[i], NULL, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+        if (sigaction(ending_signals[i], NULL, &action) != 0 || action.sa_handler == SIG_IGN) continue;
         action.sa_handler = remove_temporary;
-        action.sa_flags = 0;
-        sigemptyset(&action.sa_mask);
-        sigaction(signals[i], &action, NULL);
+        action.sa_flags = SA_RESTART; /* a thread that hands a signal on goes on */
+        sigfillset(&action.sa_mask);
+        sigaction(ending_signals[i], &action, NULL);
     }
     /* A file beyond the process's limit is then an error of write like any other. */
     signal(SIGXFSZ, SIG_IGN);
+}
+
+/* Signals wait until the file that was made is known, and known by its name. */
+static int make_temporary(const char *directory)
+{
+    sigset_t ending, before;
+    sigemptyset(&ending);
+    for (size_t i = 0; i < ENDING_SIGNALS; i++) sigaddset(&ending, ending_signals[i]);
+    watch_signals();
+    pthread_sigmask(SIG_BLOCK, &ending, &before);
+    snprintf(temporary, sizeof temporary, "%s/.tapconv-XXXXXX", directory);
+    const int descriptor = mkstemp(temporary);
+    const int reason = errno;
+    temporary_exists = descriptor >= 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = reason;
+    return descriptor;
 }
 
 /* A wrong path is the caller's; anything else is the machine's. */
@@ -81,12 +111,6 @@ static int write_all(FILE *file, const tensor *t)
     return !written && reason != 0 ? reason : errno != 0 ? errno : EIO;
 }
 
-/* The file that a symbolic link leads to, so that the link stays; `path` itself where there is nothing yet. */
-static void resolve(const char *path, char resolved[PATH_MAX])
-{
-    if (realpath(path, resolved) == NULL) snprintf(resolved, PATH_MAX, "%s", path);
-}
-
 static void directory_of(const char *path, char directory[PATH_MAX])
 {
     snprintf(directory, PATH_MAX, "%s", path);
@@ -103,6 +127,26 @@ static bool is_special(const char *path)
     return stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
+/* The file that a symbolic link leads to, so that the link stays, also where there is no such file yet. Where links lead
+ * in a circle it is one of them. What is no file keeps its name: /dev/stdout is a link with no name behind it in a pipe. */
+static void resolve(const char *path, char resolved[PATH_MAX])
+{
+    if (!is_special(path) && realpath(path, resolved) != NULL) return;
+    snprintf(resolved, PATH_MAX, "%s", path);
+    if (is_special(path)) return;
+    for (int links = 0; links < MOST_LINKS; links++) {
+        char link[PATH_MAX], directory[PATH_MAX], next[2 * PATH_MAX];
+        const ssize_t length = readlink(resolved, link, sizeof link - 1);
+        if (length < 0) return;
+        link[length] = '\0';
+        directory_of(resolved, directory);
+        const int whole =
+            snprintf(next, sizeof next, "%s%s%s", link[0] == '/' ? "" : directory, link[0] == '/' ? "" : "/", link);
+        if (whole >= PATH_MAX) return;
+        memcpy(resolved, next, (size_t)whole + 1);
+    }
+}
+
 int npy_check_writable(const char *option, const char *path)
 {
     char target[PATH_MAX], directory[PATH_MAX];
@@ -115,13 +159,20 @@ int npy_check_writable(const char *option, const char *path)
     if (is_special(target)) return access(target, W_OK) == 0 ? 0 : fail_write(option, path, errno);
     if (lstat(target, &status) != 0) {
         if (errno != ENOENT) return fail_write(option, path, errno);
-    } else if (S_ISLNK(status.st_mode)) { /* it leads nowhere, or realpath had followed it */
-        return fail_write(option, path, ENOENT);
+    } else if (S_ISLNK(status.st_mode)) {
+        return fail_write(option, path, ELOOP);
     }
     directory_of(target, directory);
     if (stat(directory, &status) != 0) return fail_write(option, path, errno);
     if (!S_ISDIR(status.st_mode)) return fail_write(option, path, ENOTDIR);
     return access(directory, W_OK | X_OK) == 0 ? 0 : fail_write(option, path, errno);
+}
+
+bool npy_is_output(const char *path)
+{
+    struct stat file, output;
+    return is_special(path) && stat(path, &file) == 0 && fstat(STDOUT_FILENO, &output) == 0 &&
+           file.st_dev == output.st_dev && file.st_ino == output.st_ino;
 }
 
 static int write_directly(const tensor *t, const char *option, const char *path)
@@ -139,11 +190,8 @@ int npy_write(const tensor *t, const char *option, const char *path)
     resolve(path, target);
     if (is_special(target)) return write_directly(t, option, path);
     directory_of(target, directory);
-    snprintf(temporary, sizeof temporary, "%s/.tapconv-XXXXXX", directory);
-    watch_signals();
-    const int descriptor = mkstemp(temporary);
+    const int descriptor = make_temporary(directory);
     if (descriptor < 0) return fail_write(option, path, errno);
-    temporary_exists = 1;
     /* mkstemp's files are private; the result has the mode of a new file, or of the one it replaces. */
     struct stat status;
     const mode_t mask = umask(0);

@@ -234,6 +234,35 @@ def test_symbolic_link_is_followed(tmp_path, layer):
     assert (tmp_path / "y.npy").is_symlink() and np.load(tmp_path / "real.npy").shape == (2, 8, 38)
 
 
+def test_symbolic_link_to_a_new_file(tmp_path, layer):
+    """Links to links, relative to where they lie, whose file is yet to be made."""
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "y.npy").symlink_to("here/link.npy")
+    (tmp_path / "here" / "link.npy").symlink_to("../there/real.npy")
+    run(tmp_path, "-x", layer["x_file"], "-w", layer["w_file"])
+    assert (tmp_path / "y.npy").is_symlink() and (tmp_path / "here" / "link.npy").is_symlink()
+    assert np.load(tmp_path / "there" / "real.npy").shape == (2, 8, 38)
+
+
+def test_symbolic_links_in_a_circle(tmp_path, layer):
+    (tmp_path / "one.npy").symlink_to("two.npy")
+    (tmp_path / "two.npy").symlink_to("one.npy")
+    failed = call("run", "-x", layer["x_file"], "-w", layer["w_file"], "-o", tmp_path / "one.npy", status=2)
+    assert "Too many levels of symbolic links" in failed.err and (tmp_path / "two.npy").is_symlink()
+
+
+@pytest.mark.parametrize("json", [[], ["--json"]])
+def test_calls_in_a_pipeline(tmp_path, layer, json):
+    """What is read at the other end is an array and nothing behind it, which another call would refuse."""
+    words = ["run", "-x", layer["x_file"], "-w", layer["w_file"], "-o", "/dev/stdout", *json]
+    first = subprocess.run([COMMAND, *map(str, words)], capture_output=True, timeout=60)
+    assert first.returncode == 0 and first.stderr == b"" and len(first.stdout) == 128 + 4 * 2 * 8 * 38
+    w = save(tmp_path / "second.npy", np.ones((1, 8, 1), np.float32))
+    call("run", "-x", "/dev/stdin", "-w", w, "-o", tmp_path / "y.npy", input=first.stdout)
+    assert np.load(tmp_path / "y.npy").shape == (2, 1, 38)
+
+
 def test_output_into_a_pipe(layer):
     words = ["run", "-x", layer["x_file"], "-w", layer["w_file"], "-o", "/dev/stderr"]
     done = subprocess.run([COMMAND, *map(str, words)], capture_output=True, timeout=60)
@@ -323,3 +352,21 @@ def test_interrupted_run_leaves_nothing(tmp_path):
         for path in left:
             assert np.load(path).shape == (1, 16, (1 << 20) - 8)
             path.unlink()
+
+
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGALRM", "SIGUSR1", "SIGXCPU"])
+def test_signal_while_writing_leaves_nothing(tmp_path, name):
+    """The signal is sent as soon as the temporary file is there."""
+    x = save(tmp_path / "x.npy", np.zeros((1, 1, 1 << 20), np.float32))
+    w = save(tmp_path / "w.npy", np.zeros((64, 1, 1), np.float32))
+    directory = tmp_path / "out"
+    directory.mkdir()
+    no_core = lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # noqa: E731
+    words = [COMMAND, "run", "-x", x, "-w", w, "-o", directory / "y.npy"]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=no_core)
+    while process.poll() is None and not any(directory.iterdir()):
+        pass
+    process.send_signal(getattr(signal, name))
+    assert process.communicate(timeout=60)[1] == b""
+    assert process.returncode == -getattr(signal, name), "caught while it was writing"
+    assert list(directory.iterdir()) == []
