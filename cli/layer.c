@@ -139,9 +139,10 @@ static int set_padding(layer *l, const options *o)
     const int64_t padded = p->padding_left + p->length + p->padding_right;
     if (padded > reach) return 0;
     return fail(EXIT_BAD_INPUT,
-                "%s: T_out would be below 1, since T = %" PRId64 " with --padding %" PRId64 ",%" PRId64 " is %" PRId64
-                " samples; allowed: at least D*(K-1)+1 = %" PRId64,
-                o->x != NULL ? "-x" : "--shape", p->length, p->padding_left, p->padding_right, padded, reach + 1);
+                "%s%.4000s: T_out would be below 1, since T = %" PRId64 " with --padding %" PRId64 ",%" PRId64
+                " is %" PRId64 " samples; allowed: at least D*(K-1)+1 = %" PRId64,
+                o->x != NULL ? "-x " : "--shape", o->x != NULL ? o->x : "", p->length, p->padding_left,
+                p->padding_right, padded, reach + 1);
 }
 
 static int check_problem(layer *l, const options *o)

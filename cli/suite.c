@@ -9,6 +9,7 @@
 
 #define MOST_BYTES (INT64_C(16) << 20)
 #define MOST_WORDS 128
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* in UTF-8, as some editors begin a file */
 
 /* Splits a line into words, in place, and ends it at a comment. Returns their number, or -1 with the failure kept. */
 static int split_words(char *line, char *words[MOST_WORDS])
@@ -57,7 +58,11 @@ static char *trim(char *text)
 /* One line; `problem->name` stays NULL if there is nothing on it. */
 static int parse_line(suite_problem *problem, char *line, const options *base, int call)
 {
-    line[strcspn(line, "\r")] = '\0';
+    const size_t length = strlen(line);
+    if (length > 0 && line[length - 1] == '\r') line[length - 1] = '\0';
+    /* Lines that end in it alone would be one line, with all but the first problem lost in a comment. */
+    if (strchr(line, '\r') != NULL)
+        return fail(EXIT_BAD_INPUT, "a carriage return is within it; allowed: at a line's end, before the newline");
     char *text = trim(line);
     if (*text == '\0' || *text == '#') return 0;
     char *colon = text + strcspn(text, ":#");
@@ -68,6 +73,10 @@ static int parse_line(suite_problem *problem, char *line, const options *base, i
     text = trim(text);
     if (*text == '\0')
         return fail(EXIT_BAD_INPUT, "the name before the colon is empty; allowed: a name, a colon, options");
+    for (const char *byte = text; *byte != '\0'; byte++) {
+        if ((unsigned char)*byte < ' ' || *byte == 0x7f)
+            return fail(EXIT_BAD_INPUT, "the name '%.300s' has a control character; allowed: text", text);
+    }
     char *words[MOST_WORDS];
     const int count = split_words(colon + 1, words);
     if (count < 0) return EXIT_BAD_INPUT;
@@ -87,6 +96,7 @@ int suite_parse(suite *s, char *text, size_t size, const options *base, int call
     for (size_t i = 0; i < size; i++) most += text[i] == '\n';
     s->problems = memory_get(most, sizeof(suite_problem), "the suite");
     if (s->problems == NULL) return EXIT_CANNOT;
+    if (strncmp(text, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0) text += strlen(BYTE_ORDER_MARK);
     int number = 0;
     for (char *line = text, *next; line != NULL; line = next) {
         next = strchr(line, '\n');

@@ -185,7 +185,7 @@ def test_no_samples_but_padding(tmp_path, layer):
 def test_no_samples_and_too_little_padding(tmp_path, layer):
     x = save(tmp_path / "silence.npy", np.zeros((2, 6, 0), np.float32))
     failed = call("run", "-x", x, "-w", layer["w_file"], "--padding", 1, "-o", tmp_path / "y.npy", status=2)
-    assert "T_out" in failed.err and not (tmp_path / "y.npy").exists()
+    assert f"-x {x}: T_out" in failed.err and not (tmp_path / "y.npy").exists()
 
 
 def test_json(tmp_path, layer):

@@ -38,6 +38,11 @@ def test_lines_comments_and_blanks(tmp_path):
     assert [answer["problem"] for answer in answers] == [f"{LINE} --causal", f"{LINE} --stride 2", LINE]
 
 
+def test_byte_order_mark(tmp_path):
+    path = suite(tmp_path, f"\ufeffa: {LINE}\nb: {LINE}\n")
+    assert [answer["name"] for answer in call_json("explain", "--suite", path)] == ["a", "b"]
+
+
 @pytest.mark.parametrize("call_name", ["check", "bench", "explain"])
 def test_every_call_takes_a_suite(tmp_path, call_name):
     path = suite(tmp_path, f"a: {LINE}\nlonger name: {LINE} --math bf16 --norm-groups 2\n")
@@ -89,6 +94,10 @@ def test_quoted_words(tmp_path, layer):
         (f"a: {LINE}\nb: -x missing.npy -w w.npy", "line 2: b: -x missing.npy"),
         (f"a: {LINE} --causal --padding 1", "--padding and --causal"),
         (f"a: {LINE} --eps 1", "--eps 1 is given without --norm-groups"),
+        (f"a: {LINE}\rb: {LINE} --stride 2\r", "line 1: a carriage return is within it"),
+        (f"a: {LINE} # one\rb: {LINE}\n", "line 1: a carriage return is within it"),
+        (f"a: {LINE}\nb\x1b[7m: {LINE}\n", "line 2: the name 'b?[7m' has a control character"),
+        (f"a\tb: {LINE}\n", "line 1: the name 'a?b' has a control character"),
         (b"a: \0", "zero bytes"),
         (b"a: --math \xff\xfe", "--math is '??'"),
         (b"\xef\xbb\xbf\xc0\xafname", "has no colon"),
