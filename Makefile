@@ -29,7 +29,7 @@ sources = $(shell find include src cli tests bench examples -name '*.[ch]' -o -n
 python_folders := $(wildcard scripts tests bench python examples)
 comma := ,
 
-.PHONY: build demo test lint format asan tsan fuzz bench install clean help tools lint-tools test-tools bench-tools
+.PHONY: build demo test lint format asan tsan fuzz bench install uninstall clean help tools lint-tools test-tools bench-tools
 .NOTPARALLEL:
 
 build: tools ## the library and the command, optimised (the default)
@@ -76,7 +76,11 @@ bench: build bench-tools ## the layers beside PyTorch, ONNX Runtime and OpenVINO
 
 install: build ## into PREFIX (below DESTDIR, where that is set)
 	$(call configure,$(BUILD),-DCMAKE_INSTALL_PREFIX=$(abspath $(PREFIX)))
-	DESTDIR=$(DESTDIR) $(CMAKE) --install $(BUILD)
+	DESTDIR="$(DESTDIR)" $(CMAKE) --install $(BUILD)
+	cp $(BUILD)/install_manifest.txt $(BUILD)/installed.txt # the tests install as well, elsewhere
+
+uninstall: ## removes what the last `make install` installed (below DESTDIR, where that was set)
+	sh scripts/uninstall.sh "$(BUILD)/installed.txt" "$(DESTDIR)"
 
 clean: ## removes what was built; .venv and .tools stay
 	rm -rf $(BUILD) build-asan build-tsan build-fuzz build-lint
