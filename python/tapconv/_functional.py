@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from ._plans import activation_name, check_shapes, checked_integers, padding_pair
+from ._plans import OWN_MATH, activation_name, check_shapes, checked_integers, padding_pair
 
 try:
     import torch
 except ImportError:
     torch = None
 else:
+    import torch.nn.functional as F
     from torch.autograd import forward_ad
 
-    from ._ops import PackedWeights, both_or_none, conv1d_op, execute
+    from ._ops import KINDS, PackedWeights, both_or_none, conv1d_op, execute, true_float32
 
 
 def conv1d(
@@ -79,6 +81,19 @@ if torch is not None:
     _tensor_types = (torch.Tensor, torch.nn.Parameter)
     _strided = torch.strided
     _no_mode = _included().raw_repr()
+    _transform = torch._C._functorch.peek_interpreter_stack
+    by_torch = {
+        "none": lambda v: v,
+        "relu": F.relu,
+        "silu": F.silu,
+        "gelu": F.gelu,
+        "gelu-tanh": lambda v: F.gelu(v, approximate="tanh"),
+        "mish": F.mish,
+        "tanh": torch.tanh,
+        "sigmoid": torch.sigmoid,
+        "elu": F.elu,
+        "leaky-relu": F.leaky_relu,
+    }
 
     def _plain(tensor) -> bool:
         """Whether data_ptr() gives a dense tensor's values as they are."""
@@ -104,6 +119,23 @@ if torch is not None:
             if tensor is not None and (not _plain(tensor) or (grad and tensor.requires_grad)):
                 return False
         return True
+
+    def _by_torch(
+        x, weight, bias, stride, left, right, dilation, groups, norm_groups, norm_weight, norm_bias, eps, activation
+    ):
+        """The layer by PyTorch's operators, which know forward-mode gradients and torch.func's transforms."""
+        unbatched = x.dim() == 2
+        if unbatched:
+            x = x.unsqueeze(0)
+        padding = left
+        if left != right:
+            x, padding = F.pad(x, (left, right)), 0
+        with true_float32() if x.is_cuda else contextlib.nullcontext():
+            v = F.conv1d(x, weight, bias, stride, padding, dilation, groups)
+        if norm_groups:
+            v = F.group_norm(v, norm_groups, norm_weight, norm_bias, eps)
+        v = by_torch[activation](v)
+        return v.squeeze(0) if unbatched else v
 
     def run(
         x,
@@ -154,10 +186,7 @@ if torch is not None:
         ):
             if not isinstance(tensor, torch.Tensor) and not (tensor is None and name != "weight"):
                 raise TypeError(f"{name} is a {type(tensor).__name__}; it must be a tensor, as x is")
-        if not _tracing() and forward_ad._current_level >= 0:
-            tensors = (x, weight, bias, norm_weight, norm_bias)
-            if any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors):
-                raise NotImplementedError("tapconv.conv1d has no forward-mode gradient")
+        beyond = not _tracing() and (forward_ad._current_level >= 0 or _transform() is not None)
         stride, dilation, groups, norm_groups = checked_integers(stride, dilation, groups, norm_groups)
         channels = {"bias": bias, "norm_weight": norm_weight, "norm_bias": norm_bias}
         channels = {name: None if tensor is None else tensor.shape for name, tensor in channels.items()}
@@ -165,6 +194,12 @@ if torch is not None:
         left, right = padding_pair(padding, weight.shape[2], stride, dilation, causal)
         if left < 0 or right < 0:
             raise ValueError(f"padding is {padding!r}; it must not be negative")
+        if beyond:
+            if math not in (None, OWN_MATH.get(KINDS.get(x.dtype))):
+                raise NotImplementedError(f"math is {math!r}; forward-mode gradients and torch.func have x's own alone")
+            geometry = (stride, left, right, dilation, groups)
+            norm = (norm_groups, norm_weight, norm_bias, eps)
+            return _by_torch(x, weight, bias, *geometry, *norm, activation_name(activation))
         norm_weight, norm_bias = both_or_none(norm_weight, norm_bias)
         return conv1d_op(
             x,

@@ -237,6 +237,39 @@ class PackedWeights:
         return PackedWeights()
 
 
+class PackedColumn(PackedWeights):
+    """The same for weights (C_out, C_in/groups, K, 1). Their view (C_out, C_in/groups, K) is kept, since packed weights
+    belong to one tensor object."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._view: tuple | None = None
+
+    def clear(self) -> None:
+        super().clear()
+        self._view = None
+
+    def column(self, weight: Tensor) -> Tensor:
+        if torch.compiler.is_compiling() or (torch.is_grad_enabled() and weight.requires_grad) or weight.is_inference():
+            return weight[..., 0]
+        view = self._view
+        if view is not None and view[0]() is weight and view[1].data_ptr() == weight.data_ptr():
+            same = view[1].dtype is weight.dtype and view[1].stride() == weight.stride()[:3]
+            if same and view[1].shape == weight.shape[:3]:
+                return view[1]
+        column = weight.detach()[..., 0]
+        self._view = (weakref.ref(weight), column)
+        return column
+
+    def __reduce__(self) -> tuple:
+        return PackedColumn, ()
+
+    def __deepcopy__(self, memo: dict) -> PackedColumn:
+        return PackedColumn()
+
+
 def _kernel(x, weight, bias, norm_weight, norm_bias, stride, left, right, *options):
     tensors = (x, weight, bias, norm_weight, norm_bias)
     dilation, groups, norm_groups, eps, activation, math = options

@@ -9,45 +9,67 @@ Within torch.compile, torch.export and the capture of a CUDA graph weights are p
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules import module as everywhere
 
-from ._functional import run
+from ._functional import by_torch, run
 from ._ops import PackedWeights
-from ._plans import activation_name
+from ._plans import activation_name, padding_pair
 
 
-def _hooked(module: nn.Module) -> bool:
+def hooked(module: nn.Module) -> bool:
+    """Whether calling the module does more than its class's forward: hooks, or a forward of the object's own."""
     return bool(
-        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or "forward" in module.__dict__
+        or everywhere._global_forward_hooks
+        or everywhere._global_forward_pre_hooks
+        or everywhere._global_backward_hooks
+        or everywhere._global_backward_pre_hooks
     )
 
 
-class Conv1d(nn.Conv1d):
-    """torch.nn.Conv1d, with zeros as padding. x (N, C_in, T) or (C_in, T) -> y (N, C_out, T_out) or (C_out, T_out)."""
+class Convolution:
+    """The forward pass of an nn.Conv1d by tapconv; a base before it. The object has a PackedWeights in `_packed`."""
 
-    def __init__(self, *args, **kwargs) -> None:
-        super().__init__(*args, **kwargs)
-        if self.padding_mode != "zeros":
-            raise ValueError(f"padding_mode is {self.padding_mode!r}; it must be 'zeros'")
-        self._causal = False
-        self._packed = PackedWeights()
+    _causal = False
+    _dimensions = 3
 
     def repack(self) -> None:
         """Forgets the packed weights; needed only after an edit in place through `.data`."""
         self._packed.clear()
 
-    def _run(self, x: Tensor, norm: nn.GroupNorm | None = None, activation: str | None = None) -> Tensor:
+    def _run(
+        self,
+        x: Tensor,
+        norm: nn.GroupNorm | None = None,
+        activation: str | None = None,
+        left: int = 0,
+        right: int = 0,
+    ) -> Tensor:
+        """activation(norm(self(F.pad(x, (left, right)))))."""
         groups, gamma, beta, eps = None, None, None, 1e-5
         if norm is not None:
             groups, gamma, beta, eps = norm.num_groups, norm.weight, norm.bias, norm.eps
+        stride, dilation = self.stride[0], self.dilation[0]
         padding = self.padding if isinstance(self.padding, str) else self.padding[0]
+        if left or right:
+            own = padding_pair(padding, self.kernel_size[0], stride, dilation, False)
+            padding = (own[0] + left, own[1] + right)
+        elif self.padding_mode != "zeros":
+            x = F.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            padding = 0
         return run(
             x,
             self.weight,
             self.bias,
-            self.stride[0],
+            stride,
             padding,
-            self.dilation[0],
+            dilation,
             self.groups,
             self._causal,
             groups,
@@ -59,8 +81,67 @@ class Conv1d(nn.Conv1d):
             self._packed,
         )
 
+    @staticmethod
+    def _padded(x: Tensor, left: int, right: int) -> Tensor:
+        return F.pad(x, (left, right))
+
     def forward(self, input: Tensor) -> Tensor:
         return self._run(input)
+
+
+class Column(Convolution):
+    """The same of an nn.Conv2d whose kernel is one column wide: where x (N, C, T, 1) is so, too, it is a convolution
+    along T. Other inputs are PyTorch's. The object has a PackedColumn in `_packed`."""
+
+    _dimensions = 4
+
+    def _run(
+        self,
+        x: Tensor,
+        norm: nn.GroupNorm | None = None,
+        activation: str | None = None,
+        left: int = 0,
+        right: int = 0,
+    ) -> Tensor:
+        if x.dim() != 4 or x.shape[3] != 1:
+            v = super(Convolution, self).forward(self._padded(x, left, right) if left or right else x)
+            v = v if norm is None else norm(v)
+            return v if activation is None else by_torch[activation](v)
+        groups, gamma, beta, eps = None, None, None, 1e-5
+        if norm is not None:
+            groups, gamma, beta, eps = norm.num_groups, norm.weight, norm.bias, norm.eps
+        stride, dilation = self.stride[0], self.dilation[0]
+        padding = self.padding if isinstance(self.padding, str) else self.padding[0]
+        own = padding_pair(padding, self.kernel_size[0], stride, dilation, False)
+        return run(
+            x[..., 0],
+            self._packed.column(self.weight),
+            self.bias,
+            stride,
+            (own[0] + left, own[1] + right),
+            dilation,
+            self.groups,
+            False,
+            groups,
+            gamma,
+            beta,
+            eps,
+            activation,
+            None,
+            self._packed,
+        ).unsqueeze(-1)
+
+    @staticmethod
+    def _padded(x: Tensor, left: int, right: int) -> Tensor:
+        return F.pad(x, (0, 0, left, right))
+
+
+class Conv1d(Convolution, nn.Conv1d):
+    """torch.nn.Conv1d. x (N, C_in, T) or (C_in, T) -> y (N, C_out, T_out) or (C_out, T_out)."""
+
+    def __init__(self, *args, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self._packed = PackedWeights()
 
 
 class CausalConv1d(nn.Module):
@@ -120,7 +201,7 @@ class Conv1dGroupNorm(nn.Module):
         return f"activation={self.activation}"
 
     def forward(self, x: Tensor) -> Tensor:
-        if not (_hooked(self.conv) or _hooked(self.norm)):
+        if not (hooked(self.conv) or hooked(self.norm)):
             return self.conv._run(x, self.norm, self.activation)
         unbatched = x.dim() == 2
         v = self.conv(x.unsqueeze(0) if unbatched else x)

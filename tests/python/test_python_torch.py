@@ -155,13 +155,31 @@ def test_autocast(device):
     assert gamma.grad.dtype == torch.float32
 
 
-def test_forward_mode_is_refused(device):
-    x, w = torch.randn(2, 4, 9, device=device), torch.randn(6, 4, 3, device=device)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("norm", [0, 3])
+def test_forward_mode_and_transforms(device, activation, norm):
+    """By PyTorch's operators, also under torch.func; another math mode is refused there."""
+    tensors = {name: t.detach().to(device) for name, t in layer_inputs(norm, 1, 1).items()}
+    x = tensors.pop("x")
+    options = {"stride": 2, "padding": (2, 1), "groups": 2, "norm_groups": norm or None, "activation": activation}
+
+    def ours(value):
+        return tapconv.conv1d(value, **tensors, **options)
+
+    tangent = torch.randn_like(x)
+    y, slope = torch.func.jvp(ours, (x,), (tangent,))
+    step = 1e-6
+    torch.testing.assert_close(y, ours(x))
+    quotient = (ours(x + step * tangent) - ours(x - step * tangent)) / (2 * step)
+    torch.testing.assert_close(slope, quotient, rtol=1e-4, atol=1e-6)
+    several = torch.stack([x, 2 * x, x + 1])
+    torch.testing.assert_close(torch.vmap(ours)(several), torch.stack([ours(value) for value in several]))
+    torch.testing.assert_close(ours(x[0]), torch.func.vmap(ours)(x)[0])
     with torch.autograd.forward_ad.dual_level():
-        dual = torch.autograd.forward_ad.make_dual(x, x)
-        with pytest.raises(NotImplementedError, match="forward-mode"):
-            tapconv.conv1d(dual, w)
-        assert tapconv.conv1d(x, w).shape == (2, 6, 7)
+        dual = torch.autograd.forward_ad.make_dual(x, tangent)
+        torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(ours(dual)).tangent, slope)
+        with pytest.raises(NotImplementedError, match="math is"):
+            tapconv.conv1d(dual, tensors["weight"], groups=2, math="f32")
 
 
 def test_meta():
