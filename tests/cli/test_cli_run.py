@@ -206,6 +206,33 @@ def test_same_bits_for_any_thread_count(tmp_path, layer):
     assert run(tmp_path, *words, "--threads", 1).tobytes() == run(tmp_path, *words, "--threads", 2).tobytes()
 
 
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (0, 1, 2)])
+def test_closed_standard_streams(tmp_path, layer, closed):
+    """Files are then opened under the numbers of the streams, and nothing that is printed may reach them."""
+    words = ["run", "-x", layer["x_file"], "-w", layer["w_file"], "-o", tmp_path / "y.npy"]
+    close = lambda: [os.close(number) for number in closed]  # noqa: E731
+    done = subprocess.run([COMMAND, *map(str, words)], capture_output=True, timeout=60, preexec_fn=close)
+    assert done.returncode == (3 if 1 in closed else 0)
+    sentence = b"tapconv run: standard output cannot be written: Bad file descriptor\n"
+    assert done.stderr == (sentence if 1 in closed and 2 not in closed else b"")
+    assert relative_error(np.load(tmp_path / "y.npy"), expected(layer["x"], layer["w"])) < F32_ERROR
+
+
+def test_reader_that_leaves(layer):
+    """As any command in a pipeline: it ends by SIGPIPE, without a word."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = ["check", "-x", layer["x_file"], "-w", layer["w_file"]]
+    done = subprocess.run([COMMAND, *map(str, words)], stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    os.close(writer)
+    assert done.returncode == -signal.SIGPIPE and done.stderr == b""
+
+
+def test_no_directory_for_temporary_files(tmp_path, layer):
+    environment = dict(os.environ, TMPDIR=str(tmp_path / "nowhere"))
+    run(tmp_path, "-x", layer["x_file"], "-w", layer["w_file"], env=environment)
+
+
 # ------------------------------------------------------------------ writing, all or nothing
 
 
