@@ -134,7 +134,7 @@ def _adopt(conv: nn.Module) -> None:
 
 def _note(conv: nn.Module) -> str:
     if parametrize.is_parametrized(conv) or "weight" not in conv._parameters:
-        return "its weight is computed, and packed, with every call"
+        return "its weight is computed, and for long inputs packed, with every call"
     return "" if isinstance(conv, nn.Conv1d) else "for inputs of one column; others are PyTorch's"
 
 

@@ -17,6 +17,9 @@ from ._functional import by_torch, run
 from ._ops import PackedWeights
 from ._plans import activation_name, padding_pair
 
+# Packing a weight costs as much as computing some hundred samples with it.
+SHORT = 1024
+
 
 def hooked(module: nn.Module) -> bool:
     """Whether calling the module does more than its class's forward: hooks, or a forward of the object's own."""
@@ -52,6 +55,9 @@ class Convolution:
         right: int = 0,
     ) -> Tensor:
         """activation(norm(self(F.pad(x, (left, right)))))."""
+        if "weight" not in self._parameters and not self._causal and x.is_cpu and x[..., 0, :].numel() < SHORT:
+            # The weight is computed, and would be packed, for this call alone.
+            return self._by_torch(x, norm, activation, left, right)
         groups, gamma, beta, eps = None, None, None, 1e-5
         if norm is not None:
             groups, gamma, beta, eps = norm.num_groups, norm.weight, norm.bias, norm.eps
@@ -81,6 +87,13 @@ class Convolution:
             self._packed,
         )
 
+    def _by_torch(
+        self, x: Tensor, norm: nn.GroupNorm | None, activation: str | None, left: int, right: int
+    ) -> Tensor:
+        v = super().forward(self._padded(x, left, right) if left or right else x)
+        v = v if norm is None else norm(v)
+        return v if activation is None else by_torch[activation](v)
+
     @staticmethod
     def _padded(x: Tensor, left: int, right: int) -> Tensor:
         return F.pad(x, (left, right))
@@ -104,9 +117,7 @@ class Column(Convolution):
         right: int = 0,
     ) -> Tensor:
         if x.dim() != 4 or x.shape[3] != 1:
-            v = super(Convolution, self).forward(self._padded(x, left, right) if left or right else x)
-            v = v if norm is None else norm(v)
-            return v if activation is None else by_torch[activation](v)
+            return self._by_torch(x, norm, activation, left, right)
         groups, gamma, beta, eps = None, None, None, 1e-5
         if norm is not None:
             groups, gamma, beta, eps = norm.num_groups, norm.weight, norm.bias, norm.eps
