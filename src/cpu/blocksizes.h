@@ -12,8 +12,11 @@
 /* Where all output channels pass over one piece of staged input: that piece, a chunk deep, and a block's weights for the
  * chunk. Both should stay in an L1 of 32 KB. */
 #define TAPCONV_PIECE_BYTES (20 * 1024)
-/* There: weights of a chunk that pass over all pieces in L2, before the next output channels do. */
+/* There: weights of a chunk that pass over all pieces, and their rows of acc, before the next output channels do. Both should
+ * stay in an L2 of 512 KB beside the staged input. */
 #define TAPCONV_PASS_BYTES (256 * 1024)
+/* There: output channels of a kernel call, between two of which input is read ahead. */
+#define TAPCONV_CALL_CHANNELS 64
 /* Packed weights up to this size stay in L2 beside the staged input. */
 #define TAPCONV_WEIGHTS_IN_L2 (512 * 1024)
 /* Convolution results that wait for GroupNorm, a thread. */

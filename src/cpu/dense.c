@@ -384,7 +384,7 @@ static void sum_piece(pass *p, int64_t channel, int64_t rows, piece at, const ch
     tapconv_tile tile = {
         .x = p->s->stage + at.from * bytes,
         .w_step = w_step,
-        .second_block = plan->shape.sum_length * TAPCONV_BLOCK,
+        .block_step = plan->shape.sum_length * TAPCONV_BLOCK,
         .slab = p->slab,
         .partial_step = plan->acc_row,
         .out = acc,
@@ -515,6 +515,7 @@ static void pass_piece(pass *p, int64_t first, int64_t end, piece at)
         .x = p->s->stage + at.from * bytes,
         .offset = p->c->offset,
         .steps = p->c->end - p->c->first,
+        .block_step = shape->sum_length * TAPCONV_BLOCK,
         .slab = p->slab,
         .partial_step = plan->acc_row,
         .out_step = plan->acc_row,
@@ -526,9 +527,13 @@ static void pass_piece(pass *p, int64_t first, int64_t end, piece at)
         out = (char *)tapconv_conv_at(p->job, p->span, p->u->item, first, p->u->time) + at.from * bytes;
         tile.out_step = shape->out_length, out_step = shape->out_length * bytes;
     }
+    /* A call goes from tile to tile within whole blocks. */
+    const int64_t blocks_end = tapconv_min(end, base + shape->group_out / TAPCONV_BLOCK * TAPCONV_BLOCK);
+    const int whole_vectors = at.columns == at.vectors * plan->real->lanes;
     for (int64_t channel = first, rows; channel < end; channel += rows) {
         const int64_t in_block = (channel - base) % TAPCONV_BLOCK, block = channel - in_block;
         rows = tapconv_min(tapconv_min(end - channel, TAPCONV_BLOCK - in_block), plan->real->rows);
+        const tapconv_tile_kernel kernel = plan->real->tile[rows - 1][at.vectors - 1];
         tile.w_step = tapconv_min(TAPCONV_BLOCK, base + shape->group_out - block);
         const char *const weights = (const char *)p->job->arrays->packed_weights + block * terms_bytes;
         tile.w = weights + (p->c->first * tile.w_step + in_block) * bytes;
@@ -540,7 +545,12 @@ static void pass_piece(pass *p, int64_t first, int64_t end, piece at)
             __builtin_prefetch(out + r * out_step, 1);
             __builtin_prefetch(out + r * out_step + at.columns * bytes - 1, 1);
         }
-        plan->real->tile[rows - 1][at.vectors - 1](&tile);
+        tile.more_tiles = 0;
+        if (whole_vectors && in_block == 0 && rows == plan->real->rows && channel < blocks_end) {
+            tile.more_tiles = tapconv_min(blocks_end - channel, TAPCONV_CALL_CHANNELS) / rows - 1;
+            rows *= tile.more_tiles + 1;
+        }
+        kernel(&tile);
         tapconv_ahead_step(&p->input);
         acc += rows * acc_step, out += rows * out_step;
     }
@@ -586,8 +596,9 @@ static void compute_unit(const tapconv_job *job, tapconv_span span, const tapcon
         taps_in_reach(job, u, &c.first_tap, &c.end_tap);
         const tapconv_dense_unit *const then = end < terms ? u : next;
         const int64_t rows_each = tapconv_min(plan->real->rows, shape->group_out);
+        const int64_t channels_each = whole_samples ? TAPCONV_CALL_CHANNELS : rows_each;
         const int64_t calls =
-            calls_for(plan, u, rows_each, first, end) * tapconv_ceil_div(u->end - u->first, rows_each);
+            calls_for(plan, u, rows_each, first, end) * tapconv_ceil_div(u->end - u->first, channels_each);
         const int64_t then_first = end < terms ? end : 0;
         pass p = {.job = job, .span = span, .u = u, .c = &c, .s = s};
         p.acc_first = acc_has_all_rows(plan) ? u->first : -1;
@@ -598,7 +609,7 @@ static void compute_unit(const tapconv_job *job, tapconv_span span, const tapcon
         if (then)
             p.input = input_ahead(job, then, then_first, tapconv_min(terms, then_first + plan->chunk_terms), calls);
         if (whole_samples) {
-            const int64_t row_bytes = (end - first) * plan->real->bytes;
+            const int64_t row_bytes = (end - first + plan->acc_row) * plan->real->bytes;
             const int64_t most = tapconv_max(TAPCONV_PASS_BYTES / row_bytes / TAPCONV_BLOCK, 1) * TAPCONV_BLOCK;
             const int64_t base = u->group * shape->group_out;
             for (int64_t channel = u->first, stop; channel < u->end; channel = stop) {

@@ -17,6 +17,7 @@
 
 /* A tile of output channels x samples, slab after slab of `slab` steps (the last of what is left):
  *     out[r][j] = partial[r][j] + sum over s of w[s*w_step + r] * x[offset[s] + j]  (+ bias[r])     j < columns
+ * and the same for more_tiles tiles of the rows below. The weights of rows 8*b to 8*b + 7 are block_step*b behind.
  * partial and bias may be NULL; without partial it is 0, so that a sum is never -0 and terms that are +-0 leave no trace.
  * x may be read up to the next multiple of the vector length. With `stream`, whole vectors
  * of out are written past the caches: out and out_step must be multiples of the vector. */
@@ -26,7 +27,9 @@ typedef struct tapconv_tile {
     const void *w;
     const void *next_w; /* weights of as many steps that are wanted next, to be fetched; never read; NULL: none */
     int64_t w_step;
-    int64_t second_block; /* pair only: from the weights of rows 0 to 7 to those of rows 8 to 15 */
+    int64_t block_step; /* of tiles of more than 8 rows, or of several tiles */
+    int64_t
+        more_tiles; /* only where tiles have 1, 2 or 4 rows at most, of whole vectors that are not streamed; else 0 */
     int64_t steps;
     int64_t slab; /* 2 at least; 0: all steps are one slab */
     const void *partial;

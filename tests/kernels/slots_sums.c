@@ -95,35 +95,40 @@ static void check_tile(const slots *s, int64_t rows, int64_t vectors)
 {
     const int pair = rows > TAPCONV_BLOCK;
     const tapconv_tile_kernel kernel = pair ? s->real->pair : s->real->tile[rows - 1][vectors - 1];
-    const int64_t lanes = s->real->lanes, columns = check_between((vectors - 1) * lanes + 1, vectors * lanes);
-    const int64_t whole = vectors * lanes, most_offset = check_between(0, 200);
+    const int64_t lanes = s->real->lanes, whole = vectors * lanes, most_offset = check_between(0, 200);
+    const int several = s->real->rows < TAPCONV_BLOCK && TAPCONV_BLOCK % rows == 0 && check_chance(2);
+    const int64_t tiles = several ? check_between(2, 20 / rows) : 1, all_rows = tiles * rows;
+    const int64_t columns = several ? whole : check_between((vectors - 1) * lanes + 1, whole);
     double (*const value)(void) = pick_values();
-    products p = {.rows = rows,
+    products p = {.rows = all_rows,
                   .columns = columns,
                   .steps = pick_steps(),
-                  .w_step = pair ? TAPCONV_BLOCK : check_between(rows, 8)};
+                  .w_step = check_between(all_rows < TAPCONV_BLOCK ? all_rows : TAPCONV_BLOCK, TAPCONV_BLOCK)};
     int64_t slab = 0;
     if (check_chance(2)) { /* several slabs in one call */
         p.taps.kernel_size = p.taps.end = check_between(1, TAPCONV_SLAB);
         slab = tapconv_slab_channels(p.taps.kernel_size) * p.taps.kernel_size;
     }
-    if (pair) p.block_step = p.steps * TAPCONV_BLOCK + check_between(0, 20);
+    if (all_rows > rows || pair) p.block_step = p.steps * TAPCONV_BLOCK + check_between(0, 20);
     p.integers = value == check_small_integer;
     p.offset = make_offsets(p.steps, most_offset);
     p.x = slot_values(s, most_offset + whole, value);
-    p.w = slot_values(s, p.block_step + (p.steps - 1) * p.w_step + (pair ? TAPCONV_BLOCK : rows), value);
+    const int64_t last_block = (all_rows - 1) / TAPCONV_BLOCK;
+    p.w = slot_values(s, last_block * p.block_step + (p.steps - 1) * p.w_step + all_rows - last_block * TAPCONV_BLOCK,
+                      value);
     p.partial_step = whole + check_between(0, 5);
-    if (check_chance(2)) p.partial = slot_values(s, (rows - 1) * p.partial_step + whole, value);
-    if (check_chance(2)) p.bias = slot_values(s, rows, value);
-    const int stream = check_chance(3);
+    if (check_chance(2)) p.partial = slot_values(s, (all_rows - 1) * p.partial_step + whole, value);
+    if (check_chance(2)) p.bias = slot_values(s, all_rows, value);
+    const int stream = !several && check_chance(3);
     const int64_t out_step = stream ? whole + lanes * check_between(0, 2) : columns + check_between(0, 40);
-    check_buffer out = slot_results(s, (rows - 1) * out_step + columns, stream);
+    check_buffer out = slot_results(s, (all_rows - 1) * out_step + columns, stream);
     const tapconv_tile tile = {.x = p.x.data,
                                .offset = p.offset,
                                .w = p.w.data,
                                .next_w = check_chance(2) ? p.w.data : NULL,
                                .w_step = p.w_step,
-                               .second_block = p.block_step,
+                               .block_step = p.block_step,
+                               .more_tiles = tiles - 1,
                                .steps = p.steps,
                                .slab = slab,
                                .partial = p.partial.data,
@@ -133,9 +138,9 @@ static void check_tile(const slots *s, int64_t rows, int64_t vectors)
                                .bias = p.bias.data,
                                .columns = columns,
                                .stream = stream};
-    check_context("%s tile %" PRId64 "x%" PRId64 ": columns %" PRId64 ", steps %" PRId64 ", slab %" PRId64
-                  ", w_step %" PRId64 ", out_step %" PRId64 ", partial %d, bias %d, stream %d",
-                  s->name, rows, vectors, columns, p.steps, slab, p.w_step, out_step, p.partial.data != NULL,
+    check_context("%s tile %" PRId64 "x%" PRId64 ": tiles %" PRId64 ", columns %" PRId64 ", steps %" PRId64
+                  ", slab %" PRId64 ", w_step %" PRId64 ", out_step %" PRId64 ", partial %d, bias %d, stream %d",
+                  s->name, rows, vectors, tiles, columns, p.steps, slab, p.w_step, out_step, p.partial.data != NULL,
                   p.bias.data != NULL, stream);
     const uint64_t before = hash_products(&p);
     kernel(&tile);
@@ -144,8 +149,8 @@ static void check_tile(const slots *s, int64_t rows, int64_t vectors)
     judge(s, &p, &out, out_step);
 
     if (p.partial.data) { /* once more, to where the partial sums are; what lies behind a row's columns stays */
-        check_buffer same = slot_results(s, (rows - 1) * p.partial_step + whole, 0);
-        for (int64_t r = 0; r < rows; r++)
+        check_buffer same = slot_results(s, (all_rows - 1) * p.partial_step + whole, 0);
+        for (int64_t r = 0; r < all_rows; r++)
             memcpy(at(s, &same, r * p.partial_step), at(s, &p.partial, r * p.partial_step),
                    (size_t)(columns * s->real->bytes));
         tapconv_tile again = tile;

@@ -89,8 +89,7 @@ ALL_ROWS(ROW)
 #undef LANES
 #undef NAME
 #undef TILE
-#undef TILE_UNROLL
-#undef TILE_MERGED_SWITCH
+#undef TILE_INLINE
 #undef THIN
 #undef ROW
 
