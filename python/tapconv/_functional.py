@@ -80,7 +80,9 @@ if torch is not None:
     _tracing = torch.compiler.is_compiling
     _tensor_types = (torch.Tensor, torch.nn.Parameter)
     _strided = torch.strided
-    _no_mode = _included().raw_repr()
+    # PyTorch 2.4 has no numbers for sets of keys, only their names.
+    _keys = getattr(torch._C.DispatchKeySet, "raw_repr", repr)
+    _no_mode = _keys(_included())
     _transform = torch._C._functorch.peek_interpreter_stack
     by_torch = {
         "none": lambda v: v,
@@ -108,7 +110,7 @@ if torch is not None:
     def _straight(x, weight, bias, norm_weight, norm_bias) -> bool:
         """Whether nothing but the computation is asked for: no gradient, no tracing, autocast, functorch or mode, no
         subclass, and memory behind every tensor. The dispatcher would do nothing else then, and is left out."""
-        if not (_plain(x) and _plain(weight)) or _autocast() or _included().raw_repr() != _no_mode:
+        if not (_plain(x) and _plain(weight)) or _autocast() or _keys(_included()) != _no_mode:
             return False
         if forward_ad._current_level >= 0:
             return False

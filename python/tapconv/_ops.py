@@ -479,7 +479,9 @@ def _backward(ctx, gradient):
         if norm_groups:
             gamma = None if norm_weight is None else norm_weight.to(wide)
             beta = None if norm_bias is None else norm_bias.to(wide)
-            if torch.is_grad_enabled():  # the gradient is to be differentiated again, or traced
+            # If the gradient is to be differentiated again, or traced: PyTorch 2.4 has no backward of GroupNorm for
+            # sizes that are symbols.
+            if torch.is_grad_enabled() or any(type(size) is not int for size in z.shape):
                 gradient, to_gamma, to_beta = _norm_backward_by_formula(
                     activation, gradient, z, gamma, beta, norm_groups, eps
                 )
