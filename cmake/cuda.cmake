@@ -78,6 +78,7 @@ file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/CMakeFiles/cuda)
 # Every card from sm_80 on runs the general files, by machine code or by PTX that its driver compiles; wgmma is sm_90a's.
 set(every_card sm_80 sm_90a compute_80)
 tapconv_cuda_file(src/cuda/general.cu ${every_card})
+tapconv_cuda_file(src/cuda/few.cu ${every_card})
 tapconv_cuda_file(src/cuda/depthwise.cu ${every_card})
 tapconv_cuda_file(src/cuda/norm.cu ${every_card})
 tapconv_cuda_file(src/cuda/ceilings.cu ${every_card})

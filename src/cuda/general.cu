@@ -10,8 +10,10 @@
  *
  * The order of a sum is fixed by the layer: terms in order, cut into slabs of 64; a slab is one chain of fused multiply-adds
  * from zero, slabs are added in order. So a tile is chosen for speed alone. Where blocks are too few to fill the card, each
- * takes some of the slabs, their sums go to the workspace one by one, and a second kernel adds them in the same order. */
+ * takes some of the slabs, their sums go to the workspace one by one, and a second kernel adds them in the same order.
+ * Long windows over few channels have a kernel of their own, in few.cu, which keeps the order. */
 #include "cuda/activation.cuh"
+#include "cuda/few.h"
 #include "cuda/kernels.h"
 #include "cuda/operand.cuh"
 #include "cuda/types.cuh"
@@ -432,6 +434,7 @@ int takes(const tapconv_shape *s, const tapconv_cuda_card *card)
 
 size_t workspace_bytes(const tapconv_shape *s, const tapconv_cuda_card *card)
 {
+    if (tapconv_cuda_few_suits(s, card)) return 0;
     const cut c = best_cut(s, card);
     return c.splits > 1 ? (size_t)(c.slabs * s->p.batch * s->p.out_channels * s->out_length) * sizeof(float) : 0;
 }
@@ -487,6 +490,9 @@ cudaError_t launch(const tapconv_shape *s, const tapconv_cuda_card *card, const 
                    cudaStream_t stream)
 {
     const tapconv_problem *const p = &s->p;
+    if (tapconv_cuda_few_suits(s, card))
+        return tapconv_cuda_few_launch(s, conv, (const float *)conv->packed, padded_terms(s), padded_channels(s),
+                                       stream);
     const cut c = best_cut(s, card);
     const bool ncl = p->layout == TAPCONV_NCL;
     general_args a = {};
@@ -514,6 +520,10 @@ cudaError_t launch(const tapconv_shape *s, const tapconv_cuda_card *card, const 
 
 void describe(const tapconv_shape *s, const tapconv_cuda_card *card, tapconv_cuda_launch_info *info)
 {
+    if (tapconv_cuda_few_suits(s, card)) {
+        tapconv_cuda_few_describe(s, info);
+        return;
+    }
     const cut c = best_cut(s, card);
     const kernel run = kernel_of(c.tile, s->p.layout);
     *info = {};
