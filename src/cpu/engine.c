@@ -108,6 +108,20 @@ static int lay_out(tapconv_cpu_plan *plan, const tapconv_family *family)
     return made;
 }
 
+/* `family` was forced and does not take the problem: the sentence says what it takes. */
+static tapconv_status refuse_family(const tapconv_family *family)
+{
+    char takes[160];
+    if (family == &tapconv_depthwise)
+        snprintf(takes, sizeof takes, "in_channels/groups 1, stride up to %d and dilation*(kernel_size-1) up to %d",
+                 TAPCONV_TILE_COLUMNS, TAPCONV_LONGEST_LINE);
+    else
+        snprintf(takes, sizeof takes, "stride up to %d, kernel_size up to %d and windows that 32 bits can count",
+                 TAPCONV_TILE_COLUMNS, TAPCONV_MOST_TABLE_TAPS);
+    return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "kernel is \"%s\", which takes %s; \"%s\" takes every problem",
+                        family->name, takes, tapconv_dense_panel.name);
+}
+
 static tapconv_status choose(tapconv_cpu_plan *plan, const tapconv_plan_options *options)
 {
     const char *why = "";
@@ -116,15 +130,18 @@ static tapconv_status choose(tapconv_cpu_plan *plan, const tapconv_plan_options 
         family = NULL;
         for (size_t i = 0; i < FAMILIES; i++)
             if (strcmp(options->kernel, families[i]->name) == 0) family = families[i];
-        if (!family)
-            return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "kernel is \"%.40s\"; it must be one of tapconv_kernel_name",
-                                options->kernel);
+        if (!family) {
+            char names[96] = "";
+            for (size_t i = 0; i < FAMILIES; i++)
+                snprintf(names + strlen(names), sizeof names - strlen(names), "%s\"%s\"", i > 0 ? ", " : "",
+                         families[i]->name);
+            return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "kernel is \"%.40s\"; it must be one of %s", options->kernel,
+                                names);
+        }
         why = "asked for by name";
     }
     int made = lay_out(plan, family);
-    if (made == 0 && options->kernel)
-        return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "kernel is \"%s\", which does not take this problem",
-                            family->name);
+    if (made == 0 && options->kernel) return refuse_family(family);
     if (made == 0) {
         why = "the general kernel: the sizes are beyond the others";
         made = lay_out(plan, &tapconv_dense_panel);

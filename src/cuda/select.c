@@ -10,10 +10,15 @@ static const struct {
     const tapconv_cuda_family *family;
     int32_t major; /* compute capability that it has code for; 0: every one */
     const char *reason;
+    const char *takes; /* for the sentence of a forced family that does not take the problem */
 } rows[] = {
-    {&tapconv_cuda_depthwise, 0, "one input channel an output channel: a copy with arithmetic on the way"},
-    {&tapconv_cuda_mma, 9, "Hopper's tensor cores: one staged window of the input serves all taps"},
-    {&tapconv_cuda_general, 0, "float32 multiply-adds, which take every problem on every card"},
+    {&tapconv_cuda_depthwise, 0, "one input channel an output channel: a copy with arithmetic on the way",
+     "in_channels/groups 1 and fewer than 2^31 blocks"},
+    {&tapconv_cuda_mma, 9, "Hopper's tensor cores: one staged window of the input serves all taps",
+     "in_channels/groups and out_channels/groups from 16 on, in_channels/groups*kernel_size from 64 on, sizes below "
+     "2^28, on Hopper"},
+    {&tapconv_cuda_general, 0, "float32 multiply-adds, which take every problem on every card",
+     "what a card can launch"},
 };
 #define ROWS ((int32_t)(sizeof rows / sizeof rows[0]))
 
@@ -39,8 +44,8 @@ tapconv_status tapconv_cuda_select(const tapconv_shape *shape, const tapconv_cud
             return TAPCONV_OK;
         }
         if (forced)
-            return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "kernel is \"%s\", which does not take this problem on %s",
-                                forced, card->name);
+            return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "kernel is \"%s\", which takes %s; the card is %.60s", forced,
+                                rows[i].takes, card->name);
     }
     if (forced)
         return tapconv_fail(TAPCONV_INVALID_ARGUMENT,

@@ -122,6 +122,22 @@ TEST(plan_forced_choices)
     CHECK(planned > 0);
 }
 
+/* A family that is refused says what it takes, and of what. */
+TEST(plan_refused_family)
+{
+    tapconv_problem p = small();
+    tapconv_plan_options o = {.kernel = "depthwise"};
+    tapconv_plan *plan = NULL;
+    p.in_channels = 12, p.out_channels = 12, p.groups = 6;
+    CHECK_INVALID(tapconv_plan_create(&plan, &p, &o), "depthwise", "in_channels/groups 1", "stride up to 384",
+                  "up to 65536", "\"dense-panel\" takes every problem");
+    o.kernel = "dense-window";
+    p.stride = 385;
+    CHECK_INVALID(tapconv_plan_create(&plan, &p, &o), "dense-window", "stride up to 384", "kernel_size up to 4194304");
+    o.kernel = "walk";
+    CHECK_INVALID(tapconv_plan_create(&plan, &p, &o), "walk", "\"depthwise\", \"dense-window\", \"dense-panel\"");
+}
+
 /* The widest set that is left is used; bits that this machine lacks do no harm beside one that it has. */
 TEST(plan_widest_set)
 {
