@@ -96,36 +96,36 @@ template <int KIND> __global__ void __launch_bounds__(mma_threads) mma_sync_kern
 
 constexpr int wgmma_groups = 2; /* of 128 threads */
 constexpr int wgmma_threads = wgmma_groups * 128;
-constexpr int wgmma_rows = 128; /* of a group: two products of 64 x 128 with one right operand */
-constexpr int wgmma_columns = 128;
-constexpr int wgmma_slices = 4; /* of 32 bytes, in rows of 128 */
-constexpr int wgmma_shared = (wgmma_groups * wgmma_rows + wgmma_columns) * 128 + 1024;
+constexpr int wgmma_rows = 64, wgmma_columns = 256; /* of a group */
+constexpr int wgmma_slices = 4;                     /* of 32 bytes, in rows of 128 */
+constexpr int wgmma_shared = wgmma_columns * 128 + 1024;
 
 template <int KIND> __global__ void __launch_bounds__(wgmma_threads, 1) wgmma_kernel(float *out, int rounds)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ uint8_t shared[];
-    const uint32_t from = (shared_address(shared) + 1023) / 1024 * 1024;
-    uint32_t *words = (uint32_t *)(shared + (from - shared_address(shared)));
+    const uint32_t b = (shared_address(shared) + 1023) / 1024 * 1024;
+    uint32_t *words = (uint32_t *)(shared + (b - shared_address(shared)));
     for (int i = threadIdx.x; i < (wgmma_shared - 1024) / 4; i += wgmma_threads) words[i] = random_operands<KIND>(i);
     fence_async();
     __syncthreads();
-    const uint32_t b = from, a = from + wgmma_columns * 128 + threadIdx.x / 128 * wgmma_rows * 128;
-    float upper[64] = {}, lower[64] = {};
+    uint32_t a[4 * wgmma_slices];
+#pragma unroll
+    for (int i = 0; i < 4 * wgmma_slices; i++) a[i] = random_operands<KIND>(threadIdx.x + i * wgmma_threads);
+    float sums[128] = {};
     for (int r = 0; r < rounds; r++) {
         wgmma_fence();
 #pragma unroll
-        for (int i = 0; i < wgmma_slices; i++) {
-            wgmma_n128<KIND>(upper, operand(a + i * 32), operand(b + i * 32), 1);
-            wgmma_n128<KIND>(lower, operand(a + 64 * 128 + i * 32), operand(b + i * 32), 1);
-        }
+        for (int i = 0; i < wgmma_slices; i++) wgmma<KIND, wgmma_columns>(sums, a + 4 * i, operand(b + i * 32), 1);
         wgmma_commit();
         wgmma_wait<1>();
     }
     wgmma_wait<0>();
+    wgmma_settle(sums);
+    wgmma_settle(a);
     float all = 0;
 #pragma unroll
-    for (int i = 0; i < 64; i++) all += upper[i] + lower[i];
+    for (int i = 0; i < 128; i++) all += sums[i];
     if (all == 1e-30f) *out = all;
 #endif
 }

@@ -3,13 +3,6 @@
 
 #include <stdio.h>
 
-/* A kernel and its tile. */
-struct mma_form {
-    int halves, groups_m; /* HALVES and WARPGROUPS_M of mma.cuh */
-    int columns, blocks;
-};
-static const mma_form forms[MMA_FORMS] = {{2, 2, 128, 4}, {1, 2, 128, 2}, {1, 1, 256, 1}};
-
 static int operand_channels(tapconv_math math)
 {
     return math == TAPCONV_MATH_TF32 ? 32 : 64;
@@ -28,23 +21,36 @@ static int64_t greatest_common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Shared memory of a form beside its windows. */
-static int64_t other_bytes(const mma_form *form, tapconv_math math)
-{
-    const int stage = form->halves * operand_parts(math) * 64 * 128;
-    return 1024 + MMA_FIXED_BYTES + 2 * mma_weight_stages(stage) * stage; /* 1024 to align it */
-}
-
 struct mma_plan {
     mma_params p;
     int form;
     int64_t shared_bytes, blocks;
+    int64_t cycles; /* as estimated, to choose a form */
 };
 
-static int cut(const tapconv_shape *s, const tapconv_cuda_card *card, int which, mma_plan *plan)
+/* How long a block takes, in cycles: rates of the tensor cores, of a group that does not overlap with itself, and of L2. */
+static int64_t estimate(const mma_params *p, tapconv_math math, const mma_form *form, int64_t window_bytes,
+                        int64_t stage_bytes, int64_t multiprocessors)
+{
+    const int products = math == TAPCONV_MATH_F32 ? 3 : 1;
+    const int64_t one = 4 * products * (form->width < 32 ? 16 : form->width / 2);
+    const int64_t tensor = 2 * form->count * one;
+    const int64_t chain = one + (math == TAPCONV_MATH_F32 ? 500 : 250), alone = form->count * chain;
+    const int64_t busy = p->tiles < multiprocessors ? p->tiles : multiprocessors;
+    const int64_t bytes_per_cycle = multiprocessors * 24 / busy < 56 ? multiprocessors * 24 / busy : 56;
+    const int64_t fed = (stage_bytes + window_bytes / p->window_taps) / bytes_per_cycle;
+    const int64_t chunk = tensor > alone ? (tensor > fed ? tensor : fed) : (alone > fed ? alone : fed);
+    const int64_t tile = (int64_t)p->slabs * p->kernel_size * chunk + 12 * form->count * form->width + 500;
+    return ceil_div(p->tiles, multiprocessors) * tile;
+}
+
+/* As many taps a window as fit into shared memory with two windows and two stages of weights; then more stages. */
+static int cut(const tapconv_shape *s, const tapconv_cuda_card *card, const void *x, int which, mma_plan *plan)
 {
     const tapconv_problem *q = &s->p;
-    const mma_form *form = &forms[which];
+    const mma_form *form = &mma_forms[which];
+    const int64_t size = (int64_t)tapconv_type_bytes(q->type), slab = operand_channels(q->math);
+    const int64_t stored = mma_stored_bytes(q->math, (int)size);
     mma_params *p = &plan->p;
     *p = mma_params{};
     plan->form = which;
@@ -52,52 +58,67 @@ static int cut(const tapconv_shape *s, const tapconv_cuda_card *card, int which,
     p->out_length = (int32_t)s->out_length, p->kernel_size = (int32_t)q->kernel_size;
     p->stride = (int32_t)q->stride, p->dilation = (int32_t)q->dilation, p->padding_left = (int32_t)q->padding_left;
     p->groups = (int32_t)q->groups, p->group_in = (int32_t)s->group_in, p->group_out = (int32_t)s->group_out;
-    p->slabs = (int32_t)ceil_div(s->group_in, operand_channels(q->math));
-    p->group_blocks = (int32_t)ceil_div(s->group_out, 64);
-    p->row_tiles = (int32_t)ceil_div(p->group_blocks, form->blocks);
-    if (p->group_blocks < form->halves) return 0;
+    p->padded_out = (int32_t)(ceil_div(s->group_out, 64) * 64);
+    p->slabs = (int32_t)ceil_div(s->group_in, slab);
+    p->channel_tiles = (int32_t)ceil_div(s->group_out, form->channels());
+
+    p->fetch_bytes = (int32_t)size;
+    if (q->layout == TAPCONV_NCL && q->stride == 1 && stored == size) /* samples follow one another, and are copied */
+        while (p->fetch_bytes < 16 && (uintptr_t)x % (2 * p->fetch_bytes) == 0 &&
+               q->length * size % (2 * p->fetch_bytes) == 0)
+            p->fetch_bytes *= 2;
+    const int64_t piece = p->fetch_bytes / size;
 
     p->tap_step = (int32_t)(q->stride / greatest_common_divisor(q->stride, q->dilation));
     p->residues = p->tap_step < p->kernel_size ? p->tap_step : p->kernel_size;
     const int64_t row_step = (int64_t)p->tap_step * q->dilation / q->stride;
     const int64_t residue_taps = ceil_div(q->kernel_size, p->tap_step);
-    const int64_t most_taps = MMA_MOST_HALO / row_step + 1;
-    p->window_taps = (int32_t)(residue_taps < most_taps ? residue_taps : most_taps);
     p->row_step = (int32_t)row_step;
-    const int64_t halo = (p->window_taps - 1) * row_step;
-    p->window_rows = (int32_t)(form->columns + halo + 7) / 8 * 8;
 
-    const int64_t apart = q->batch * ceil_div(s->out_length, form->columns);
-    const int64_t merged = ceil_div(q->batch * (s->out_length + halo), form->columns);
-    p->merged = merged * 8 < apart * 7; /* tiles of several items are slower to store */
-    p->period = (int32_t)(p->merged ? s->out_length + halo : ceil_div(s->out_length, form->columns) * form->columns);
+    const int64_t stage_bytes = (int64_t)form->channels() * 128 * operand_parts(q->math);
+    const int64_t factor_bytes = q->math == TAPCONV_MATH_F32 ? 4 : 0; /* of a row of a window */
+    const int64_t pitch = mma_pitch(*form, q->math, (int)stored);
+    const int64_t most_taps = (pitch - form->samples() - (piece - 1)) / row_step + 1;
+    p->window_taps = (int32_t)(residue_taps < most_taps ? residue_taps : most_taps);
+    const int64_t halo = (p->window_taps - 1) * row_step;
+    p->fetch_units = (int32_t)ceil_div(form->samples() + halo + piece - 1, piece);
+    const int64_t window_bytes = pitch * (slab * stored + factor_bytes);
+    int64_t left = MMA_SHARED_BYTES - MMA_FIXED_BYTES - 2 * stage_bytes - 2 * window_bytes;
+    const int64_t more_weights = left / stage_bytes, wanted = 65536 / stage_bytes;
+    p->weight_stages = (int32_t)(2 + (more_weights < wanted ? more_weights : wanted));
+    if (p->weight_stages > MMA_MOST_WEIGHTS) p->weight_stages = MMA_MOST_WEIGHTS;
+    left -= (p->weight_stages - 2) * stage_bytes;
+    const int64_t more_windows = left / window_bytes;
+    p->window_stages = (int32_t)(2 + (more_windows < MMA_MOST_WINDOWS - 2 ? more_windows : MMA_MOST_WINDOWS - 2));
+    p->windows_at = (uint32_t)(MMA_WEIGHTS_AT + p->weight_stages * stage_bytes);
+    p->factors_at = (uint32_t)(p->windows_at + p->window_stages * pitch * slab * stored);
+    p->out_at = (uint32_t)(p->factors_at + p->window_stages * pitch * factor_bytes);
+    plan->shared_bytes = p->out_at + 8 * MMA_OUT_BYTES + 1024;
+
+    /* Items one after the other, each at a multiple of what is fetched and stored at once. */
+    const int64_t each = ceil_div(s->out_length + halo + piece - 1, piece < 4 ? 4 : piece) * (piece < 4 ? 4 : piece);
+    const int64_t apart = q->batch * ceil_div(s->out_length, form->samples());
+    const int64_t merged = ceil_div(q->batch * each, form->samples());
+    p->merged = merged < apart;
+    p->period = (int32_t)(p->merged ? each : ceil_div(s->out_length, form->samples()) * form->samples());
     p->period_divisor = fast_divisor((uint32_t)p->period);
-    const int64_t tiles = (p->merged ? merged : apart) * q->groups * p->row_tiles;
+    const int64_t tiles = (p->merged ? merged : apart) * q->groups * p->channel_tiles;
     if (tiles > INT32_MAX / 2) return 0;
     p->tiles = (int32_t)tiles;
-
-    const int64_t others = other_bytes(form, q->math);
-    const int64_t window =
-        (int64_t)p->window_rows * (operand_parts(q->math) * 128 + (q->math == TAPCONV_MATH_F32 ? 8 : 0));
-    int64_t stages = (card->shared_bytes_per_block - others) / window;
-    if (stages > MMA_MOST_STAGES) stages = MMA_MOST_STAGES;
-    p->window_stages = (int32_t)stages;
-    plan->shared_bytes = others + stages * window;
     plan->blocks = p->tiles < card->multiprocessors ? p->tiles : card->multiprocessors;
-    return stages >= 2;
+    plan->cycles =
+        estimate(p, q->math, form, p->fetch_units * p->fetch_bytes * slab, stage_bytes, card->multiprocessors);
+    return 1;
 }
 
-/* The form whose blocks are done first: a tile's time is as its products, tiles come in waves. */
-static int plan_for(const tapconv_shape *s, const tapconv_cuda_card *card, mma_plan *best)
+/* `x` decides how many bytes are fetched at once; where it is not known it is taken to be aligned. */
+static int plan_for(const tapconv_shape *s, const tapconv_cuda_card *card, const void *x, mma_plan *best)
 {
-    int64_t best_time = 0;
     int found = 0;
     for (int i = 0; i < MMA_FORMS; i++) {
         mma_plan plan;
-        if (!cut(s, card, i, &plan)) continue;
-        const int64_t time = ceil_div(plan.p.tiles, card->multiprocessors) * forms[i].halves;
-        if (found && time >= best_time) continue;
-        *best = plan, best_time = time, found = 1;
+        if (!cut(s, card, x, i, &plan) || (found && plan.cycles >= best->cycles)) continue;
+        *best = plan, found = 1;
     }
     return found;
 }
@@ -107,6 +128,7 @@ static int takes(const tapconv_shape *s, const tapconv_cuda_card *card)
     const tapconv_problem *q = &s->p;
     const int64_t most = (int64_t)1 << 28;
     if (card->major != 9 || card->minor != 0 || q->math == TAPCONV_MATH_F64) return 0;
+    if (card->shared_bytes_per_block < MMA_SHARED_BYTES) return 0;
     if (s->group_in < 16 || s->group_out < 16 || s->sum_length < 64) return 0;
     /* The kernels count samples and taps in 32 bits. */
     return s->out_length < most && q->length < most && q->kernel_size < most && q->stride < most &&
@@ -161,17 +183,15 @@ static __global__ void scale_rows(const T *w, float *scale, float *raw, int64_t 
 template <typename T>
 static __global__ void pack_chunks(const T *w, const float *scale, unsigned char *packed, tapconv_math math,
                                    int32_t groups, int32_t group_in, int32_t group_out, int32_t kernel_size,
-                                   int32_t tap_step, int32_t slabs, int32_t group_blocks)
+                                   int32_t tap_step, int32_t slabs, int32_t padded_out)
 {
     const int channels = math == TAPCONV_MATH_TF32 ? 32 : 64, parts = math == TAPCONV_MATH_F32 ? 2 : 1;
-    const int64_t places = (int64_t)groups * slabs * kernel_size * group_blocks * 64 * channels;
-    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    const int64_t places = (int64_t)groups * slabs * kernel_size * padded_out * channels;
+    const int64_t step = (int64_t)gridDim.x * blockDim.x, part_bytes = (int64_t)padded_out * 128;
     for (int64_t n = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; n < places; n += step) {
-        const int place = (int)(n % channels), row = (int)(n / channels % 64);
-        int64_t rest = n / channels / 64;
-        const int64_t block_index = rest; /* over [group][slab][tap][block] */
-        const int block = (int)(rest % group_blocks);
-        rest /= group_blocks;
+        const int place = (int)(n % channels), out = (int)(n / channels % padded_out);
+        int64_t rest = n / channels / padded_out;
+        unsigned char *const row = packed + rest * parts * part_bytes + (int64_t)out * 128; /* of [group][slab][tap] */
         const int turn = (int)(rest % kernel_size);
         rest /= kernel_size;
         const int slab = (int)(rest % slabs);
@@ -180,13 +200,12 @@ static __global__ void pack_chunks(const T *w, const float *scale, unsigned char
         const int each = kernel_size / tap_step, longer = kernel_size % tap_step, in_longer = longer * (each + 1);
         const int tap = turn < in_longer ? turn / (each + 1) + turn % (each + 1) * tap_step
                                          : longer + (turn - in_longer) / each + (turn - in_longer) % each * tap_step;
-        const int channel = slab * channels + place, out = block * 64 + row;
+        const int channel = slab * channels + place;
         const int64_t o = group * group_out + out;
         const bool there = channel < group_in && out < group_out;
         const float v = there ? load_as_f32(w + (o * group_in + channel) * kernel_size + tap) : 0.0f;
-        unsigned char *const to = packed + block_index * parts * 64 * 128 + row * 128;
-        const int piece = place * (128 / channels) / 16 ^ (row & 7), within = place * (128 / channels) % 16;
-        unsigned char *const at = to + piece * 16 + within;
+        const int byte = place * (128 / channels);
+        unsigned char *const at = row + ((byte / 16) ^ (out & 7)) * 16 + byte % 16;
         if (math == TAPCONV_MATH_TF32) {
             *(float *)at = round_tf32(v);
         } else if (math == TAPCONV_MATH_BF16) {
@@ -199,7 +218,7 @@ static __global__ void pack_chunks(const T *w, const float *scale, unsigned char
             const float scaled = factor == factor ? v / factor : 0.0f;
             const __half high = __float2half_rn(scaled);
             *(__half *)at = high;
-            *(__half *)(at + 64 * 128) = __float2half_rn(scaled - __half2float(high));
+            *(__half *)(at + part_bytes) = __float2half_rn(scaled - __half2float(high));
         }
     }
 }
@@ -220,20 +239,20 @@ static cudaError_t pack(const tapconv_shape *s, const void *w, void *packed, cud
         pack_chunks<<<(unsigned)blocks, 256, 0, stream>>>(
             (const T *)w, scale, (unsigned char *)packed, q->math, (int32_t)q->groups, (int32_t)s->group_in,
             (int32_t)s->group_out, (int32_t)q->kernel_size, tap_step,
-            (int32_t)ceil_div(s->group_in, operand_channels(q->math)), (int32_t)ceil_div(s->group_out, 64));
+            (int32_t)ceil_div(s->group_in, operand_channels(q->math)), (int32_t)(ceil_div(s->group_out, 64) * 64));
         return cudaGetLastError();
     });
 }
 
 /* ----------------------------------------------------------------------------------------------------------- launching */
 
-static const void *kernel_for(const tapconv_shape *s, tapconv_type out_type, int form)
+static const void *kernel_for(const tapconv_shape *s, int form)
 {
     switch (s->p.math) {
-    case TAPCONV_MATH_F16: return mma_kernel_f16(s->p.type, out_type, form);
-    case TAPCONV_MATH_BF16: return mma_kernel_bf16(s->p.type, out_type, form);
-    case TAPCONV_MATH_TF32: return mma_kernel_tf32(s->p.type, out_type, form);
-    default: return mma_kernel_f32(s->p.type, out_type, form);
+    case TAPCONV_MATH_F16: return mma_kernel_f16(s->p.type, form);
+    case TAPCONV_MATH_BF16: return mma_kernel_bf16(s->p.type, form);
+    case TAPCONV_MATH_TF32: return mma_kernel_tf32(s->p.type, form);
+    default: return mma_kernel_f32(s->p.type, form);
     }
 }
 
@@ -246,8 +265,8 @@ static cudaError_t launch(const tapconv_shape *s, const tapconv_cuda_card *card,
                           cudaStream_t stream)
 {
     const tapconv_problem *q = &s->p;
-    mma_plan plan;
-    if (!plan_for(s, card, &plan)) return cudaErrorInvalidConfiguration;
+    mma_plan plan{};
+    if (!plan_for(s, card, conv->x, &plan)) return cudaErrorInvalidConfiguration;
     mma_params *p = &plan.p;
     p->x = conv->x, p->bias = conv->bias, p->out = conv->out;
     p->packed = (const unsigned char *)conv->packed;
@@ -261,9 +280,9 @@ static cudaError_t launch(const tapconv_shape *s, const tapconv_cuda_card *card,
     p->y_channel = y_channels_last ? 1 : s->out_length, p->y_time = y_channels_last ? q->out_channels : 1;
     const size_t run = 4 * tapconv_type_bytes(conv->out_type);
     p->aligned = s->out_length % 4 == 0 && (uintptr_t)conv->out % run == 0;
-    p->activation = conv->activation, p->param_type = q->param_type;
+    p->out_type = conv->out_type, p->activation = conv->activation, p->param_type = q->param_type;
 
-    const void *const kernel = kernel_for(s, conv->out_type, plan.form);
+    const void *const kernel = kernel_for(s, plan.form);
     /* Always the most: another thread may be launching the same kernel with more than this problem needs. */
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, card->shared_bytes_per_block);
@@ -275,17 +294,16 @@ static cudaError_t launch(const tapconv_shape *s, const tapconv_cuda_card *card,
 
 static void describe(const tapconv_shape *s, const tapconv_cuda_card *card, tapconv_cuda_launch_info *info)
 {
-    const tapconv_type out_type = s->p.norm_groups > 0 ? TAPCONV_F32 : s->p.type;
-    mma_plan plan;
+    mma_plan plan{};
     cudaFuncAttributes attributes;
     *info = tapconv_cuda_launch_info{};
-    if (!plan_for(s, card, &plan)) return;
+    if (!plan_for(s, card, NULL, &plan)) return;
     info->blocks = plan.blocks, info->threads = 384;
     info->shared_bytes = (int32_t)plan.shared_bytes, info->blocks_per_multiprocessor = 1;
-    if (card->device >= 0 && cudaFuncGetAttributes(&attributes, kernel_for(s, out_type, plan.form)) == cudaSuccess)
+    if (card->device >= 0 && cudaFuncGetAttributes(&attributes, kernel_for(s, plan.form)) == cudaSuccess)
         info->registers = attributes.numRegs;
-    snprintf(info->tile, sizeof info->tile, "%d channels x %d samples", forms[plan.form].blocks * 64,
-             forms[plan.form].columns);
+    snprintf(info->tile, sizeof info->tile, "%d channels x %d samples", mma_forms[plan.form].channels(),
+             mma_forms[plan.form].samples());
 }
 
 extern "C" {

@@ -1,17 +1,14 @@
-/* One math mode's kernels by types and form, for mma_f32.cu and its neighbours. */
+/* One math mode's kernels by form, for mma_f32.cu and its neighbours. */
 #include "cuda/mma.cuh"
 
-template <int MATH, typename T, typename OUT> static const void *kernel_of(int form)
-{
-    switch (form) {
-    case 0: return (const void *)mma_kernel<MATH, T, OUT, 2, 2>;
-    case 1: return (const void *)mma_kernel<MATH, T, OUT, 1, 2>;
-    default: return (const void *)mma_kernel<MATH, T, OUT, 1, 1>;
-    }
-}
+#include <utility>
 
-/* Results are of the type of x, or float32 on their way to GroupNorm. */
-template <int MATH, typename T> static const void *kernel_for_types(tapconv_type out_type, int form)
+template <int MATH, typename T, int... FORM> static const void *kernel_of(int form, std::integer_sequence<int, FORM...>)
 {
-    return out_type == TAPCONV_F32 ? kernel_of<MATH, T, float>(form) : kernel_of<MATH, T, T>(form);
+    static const void *const kernels[] = {(const void *)mma_kernel<MATH, T, FORM>...};
+    return kernels[form];
+}
+template <int MATH, typename T> static const void *kernel_of(int form)
+{
+    return kernel_of<MATH, T>(form, std::make_integer_sequence<int, MMA_FORMS>());
 }

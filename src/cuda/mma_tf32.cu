@@ -1,9 +1,7 @@
 /* The tensor-core kernels of math mode tf32. */
 #include "cuda/mma_table.cuh"
 
-const void *mma_kernel_tf32(tapconv_type type, tapconv_type out_type, int form)
+const void *mma_kernel_tf32(tapconv_type type, int form)
 {
-    return with_type(type, [&](auto tag) {
-        return kernel_for_types<TAPCONV_MATH_TF32, typename decltype(tag)::type>(out_type, form);
-    });
+    return with_type(type, [&](auto tag) { return kernel_of<TAPCONV_MATH_TF32, typename decltype(tag)::type>(form); });
 }
