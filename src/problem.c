@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Bytes of any one array, and samples of a padded input, stay below this, so that small sums of them cannot overflow. */
@@ -65,8 +66,9 @@ static tapconv_status check_type_of_math(tapconv_math math, tapconv_type type)
     char taken[64] = "";
     for (int other = 0; other < TAPCONV_TYPE_COUNT; other++) {
         if ((types_of_math[math] >> other & 1u) == 0) continue;
-        if (taken[0] != '\0') strcat(taken, ", ");
-        strcat(taken, tapconv_type_name((tapconv_type)other));
+        const size_t length = strlen(taken);
+        snprintf(taken + length, sizeof taken - length, "%s%s", length > 0 ? ", " : "",
+                 tapconv_type_name((tapconv_type)other));
     }
     return tapconv_fail(TAPCONV_INVALID_ARGUMENT, "type is %s; with math %s it must be one of %s",
                         tapconv_type_name(type), tapconv_math_name(math), taken);
