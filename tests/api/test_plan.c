@@ -45,7 +45,7 @@ TEST(plan_options_refused)
     o.kernel = "no-such-kernel";
     check_refused(TAPCONV_INVALID_ARGUMENT, &o, "kernel", "no-such-kernel");
     o.kernel = "";
-    check_refused(TAPCONV_INVALID_ARGUMENT, &o, "kernel", "tapconv_kernel_name");
+    check_refused(TAPCONV_INVALID_ARGUMENT, &o, "kernel", "dense-panel");
     for (int i = 0; i < 6; i++) {
         o = defaults;
         o.reserved[i] = 3;
