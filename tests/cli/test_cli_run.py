@@ -388,12 +388,32 @@ def test_signal_while_writing_leaves_nothing(tmp_path, name):
     w = save(tmp_path / "w.npy", np.zeros((64, 1, 1), np.float32))
     directory = tmp_path / "out"
     directory.mkdir()
-    no_core = lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # noqa: E731
     words = [COMMAND, "run", "-x", x, "-w", w, "-o", directory / "y.npy"]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=no_core)
+
+    def begin():
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(getattr(signal, name), signal.SIG_DFL)  # a test run in the background inherits ignored ones
+
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=begin)
     while process.poll() is None and not any(directory.iterdir()):
         pass
     process.send_signal(getattr(signal, name))
     assert process.communicate(timeout=60)[1] == b""
     assert process.returncode == -getattr(signal, name), "caught while it was writing"
     assert list(directory.iterdir()) == []
+
+
+def test_ignored_signal_while_writing_stays_ignored(tmp_path):
+    """As nohup does it."""
+    x = save(tmp_path / "x.npy", np.zeros((1, 1, 1 << 20), np.float32))
+    w = save(tmp_path / "w.npy", np.zeros((64, 1, 1), np.float32))
+    directory = tmp_path / "out"
+    directory.mkdir()
+    words = [COMMAND, "run", "-x", x, "-w", w, "-o", directory / "y.npy"]
+    ignore = lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)  # noqa: E731
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, preexec_fn=ignore)
+    while process.poll() is None and not any(directory.iterdir()):
+        pass
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(60) == 0
+    assert np.load(directory / "y.npy").shape == (1, 64, 1 << 20)
