@@ -36,6 +36,11 @@ def hooked(module: nn.Module) -> bool:
     )
 
 
+def norm_terms(norm: nn.GroupNorm | None) -> tuple[int | None, Tensor | None, Tensor | None, float]:
+    """What conv1d takes of it: groups, scale, shift, epsilon."""
+    return (None, None, None, 1e-5) if norm is None else (norm.num_groups, norm.weight, norm.bias, norm.eps)
+
+
 class Convolution:
     """The forward pass of an nn.Conv1d by tapconv; a base before it. The object has a PackedWeights in `_packed`."""
 
@@ -58,9 +63,7 @@ class Convolution:
         if "weight" not in self._parameters and not self._causal and x.is_cpu and x[..., 0, :].numel() < SHORT:
             # The weight is computed, and would be packed, for this call alone.
             return self._by_torch(x, norm, activation, left, right)
-        groups, gamma, beta, eps = None, None, None, 1e-5
-        if norm is not None:
-            groups, gamma, beta, eps = norm.num_groups, norm.weight, norm.bias, norm.eps
+        groups, gamma, beta, eps = norm_terms(norm)
         stride, dilation = self.stride[0], self.dilation[0]
         padding = self.padding if isinstance(self.padding, str) else self.padding[0]
         if left or right:
@@ -118,9 +121,7 @@ class Column(Convolution):
     ) -> Tensor:
         if x.dim() != 4 or x.shape[3] != 1:
             return self._by_torch(x, norm, activation, left, right)
-        groups, gamma, beta, eps = None, None, None, 1e-5
-        if norm is not None:
-            groups, gamma, beta, eps = norm.num_groups, norm.weight, norm.bias, norm.eps
+        groups, gamma, beta, eps = norm_terms(norm)
         stride, dilation = self.stride[0], self.dilation[0]
         padding = self.padding if isinstance(self.padding, str) else self.padding[0]
         own = padding_pair(padding, self.kernel_size[0], stride, dilation, False)

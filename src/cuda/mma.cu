@@ -28,7 +28,10 @@ struct mma_plan {
     int64_t cycles; /* as estimated, to choose a form */
 };
 
-/* How long a block takes, in cycles: rates of the tensor cores, of a group that does not overlap with itself, and of L2. */
+/* How long a block takes, in cycles: the largest of what the tensor cores need, of a group that does not overlap with itself, and of
+ * feeding it from L2. Only to choose among forms: a product of 64 x N takes N/2 cycles (measured on an H200); what a group does
+ * beside its products (500 and 250), L2's 24 bytes a cycle and multiprocessor and the end of a tile are rough, by profiles of
+ * causal-256. */
 static int64_t estimate(const mma_params *p, tapconv_math math, const mma_form *form, int64_t window_bytes,
                         int64_t stage_bytes, int64_t multiprocessors)
 {

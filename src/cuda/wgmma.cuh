@@ -121,11 +121,6 @@ static __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
-/* Bytes that copies will report to it, before the arrival of who asks for them. */
-static __device__ __forceinline__ void barrier_await_bytes(uint32_t barrier, uint32_t bytes)
-{
-    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
 /* Arrives when the thread's asynchronous copies of a few bytes are there. */
 static __device__ __forceinline__ void barrier_arrive_after_copies(uint32_t barrier)
 {
