@@ -63,6 +63,9 @@ class Convolution:
         if "weight" not in self._parameters and not self._causal and x.is_cpu and x[..., 0, :].numel() < SHORT:
             # The weight is computed, and would be packed, for this call alone.
             return self._by_torch(x, norm, activation, left, right)
+        if x.dtype is torch.float64 and x.is_cuda:  # which the CUDA engine has not
+            reach = (self.kernel_size[0] - 1) * self.dilation[0] if self._causal else 0
+            return self._by_torch(x, norm, activation, left + reach, right)
         groups, gamma, beta, eps = norm_terms(norm)
         stride, dilation = self.stride[0], self.dilation[0]
         padding = self.padding if isinstance(self.padding, str) else self.padding[0]
@@ -94,7 +97,8 @@ class Convolution:
         self, x: Tensor, norm: nn.GroupNorm | None, activation: str | None, left: int, right: int
     ) -> Tensor:
         v = super().forward(self._padded(x, left, right) if left or right else x)
-        v = v if norm is None else norm(v)
+        if norm is not None:
+            v = norm(v) if v.dim() > 2 else norm(v.unsqueeze(0)).squeeze(0)
         return v if activation is None else by_torch[activation](v)
 
     @staticmethod
@@ -119,7 +123,7 @@ class Column(Convolution):
         left: int = 0,
         right: int = 0,
     ) -> Tensor:
-        if x.dim() != 4 or x.shape[3] != 1:
+        if x.dim() != 4 or x.shape[3] != 1 or (x.dtype is torch.float64 and x.is_cuda):
             return self._by_torch(x, norm, activation, left, right)
         groups, gamma, beta, eps = norm_terms(norm)
         stride, dilation = self.stride[0], self.dilation[0]

@@ -137,8 +137,6 @@ def test_changed_weights_are_seen(device, edit):
         assert torch.equal(module(x), before)
         EDITS[edit](module)
         if edit == "double":
-            if device != "cpu":
-                return
             x = x.double()
         got, want = module(x), F.conv1d(F.pad(x, (2, 0)), module.conv1d.weight)
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
