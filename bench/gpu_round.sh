@@ -4,14 +4,16 @@
 #
 #     bench/gpu_round.sh [--build FOLDER] [--results FOLDER] [STEP...]
 #
-#     build           the library, the command and check_gpu, with all cores
+#     build           the library, the command, check_gpu and cuda_tests, with all cores
+#     cards           the tests of cuda_tests that need a card
 #     check           check_gpu, CHECK_LAYERS random layers (default 1000) of seed SEED (1), at most CHECK_SECONDS (120)
+#     repeat          check_gpu, every family REPEATS times (default 10000) on each of REPEAT_LAYERS (20) layers
 #     sanitize        compute-sanitizer's memcheck, racecheck, initcheck and synccheck over SANITIZE_LAYERS (20) layers each
 #     bench[:MODES]   every layer of bench/layers.suite; MODES, split by commas, are f32,tf32,f16,bf16 if not given
 #     peers           bench/peers_cuda.py: beside PyTorch, where that is installed; PEERS has its options
-#     FAMILIES=a,b    in the environment: which kernel families check and sanitize run
+#     FAMILIES=a,b    in the environment: which kernel families check, repeat and sanitize run
 #
-# Without steps: build check sanitize bench. The status is 1 if a step failed; the steps after it run all the same.
+# Without steps: build cards check repeat sanitize bench. The status is 1 if a step failed; the steps after it run all the same.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build-gpu
@@ -25,7 +27,7 @@ while [ $# -gt 0 ]; do
 done
 results=${results:-$build/round}
 mkdir -p "$results"
-[ $# -gt 0 ] || set -- build check sanitize bench
+[ $# -gt 0 ] || set -- build cards check repeat sanitize bench
 PATH=$PATH:/usr/local/cuda/bin
 export PATH
 failed=
@@ -50,17 +52,29 @@ step() {
 
 do_build() {
     step configure 60 cmake -S "$root" -B "$build" -G Ninja -DTAPCONV_CUDA=on &&
-        step compile 420 cmake --build "$build" -j "$(nproc)" --target tapconv_cuda tapconv_cli check_gpu
+        step compile 420 cmake --build "$build" -j "$(nproc)" --target tapconv_cuda tapconv_cli check_gpu cuda_tests
 }
 
 checker() {
     find "$build" -type f -name check_gpu -perm -u+x | head -n 1
 }
 
+do_cards() {
+    # shellcheck disable=SC2046 # names are words
+    step cards 200 "$(dirname "$(checker)")/cuda_tests" $(sed -n 's/^TEST(\(card_.*\))$/\1/p' "$root"/tests/cuda/*.c)
+    grep -E "^(passed|FAILED|Skipped)" "$results/cards.log"
+}
+
 do_check() {
     step check 300 "$(checker)" --seed "${SEED:-1}" --layers "${CHECK_LAYERS:-1000}" --seconds "${CHECK_SECONDS:-120}" \
         --threads "$(nproc)" ${FAMILIES:+--families "$FAMILIES"}
     tail -n 24 "$results/check.log"
+}
+
+do_repeat() {
+    step repeat 300 "$(checker)" --seed "${SEED:-1}" --layers "${REPEAT_LAYERS:-20}" --repeats "${REPEATS:-10000}" \
+        --threads "$(nproc)" ${FAMILIES:+--families "$FAMILIES"}
+    tail -n 1 "$results/repeat.log"
 }
 
 do_sanitize() {
@@ -117,7 +131,9 @@ do_peers() {
 for wanted in "$@"; do
     case $wanted in
     build) do_build ;;
+    cards) do_cards ;;
     check) do_check ;;
+    repeat) do_repeat ;;
     sanitize) do_sanitize ;;
     peers) do_peers ;;
     bench) do_bench f32,tf32,f16,bf16 ;;

@@ -1,11 +1,13 @@
 /* Checks every kernel family of the CUDA engine on a card against the float64 oracle, through tapconv.h alone.
  *
- *     check_gpu [--seed N] [--layers N] [--first N] [--seconds S] [--threads N] [--families A,B] [--exact]
+ *     check_gpu [--seed N] [--layers N] [--first N] [--seconds S] [--threads N] [--families A,B]
+ *               [--repeats N] [--exact]
  *
  * Each layer is made from the seed and its number; `--first NUMBER --layers 1` repeats one. Of each family that takes the
  * layer, and of the engine's own choice ("chosen"): outputs against the oracle, every output written, nothing written
- * beyond y, workspace and packed weights, the same bits when repeated, from a captured graph, of an item alone and of a
- * shorter input. --exact leaves out poison and guards, for compute-sanitizer, whose own checks they would blind. */
+ * beyond y, workspace and packed weights, the same bits when repeated (--repeats says how often; 1), from a captured graph,
+ * of an item alone and of a shorter input. --exact leaves out poison and guards, for compute-sanitizer, whose own checks
+ * they would blind. */
 #include "gpu_layer.h"
 
 #include <inttypes.h>
@@ -27,7 +29,7 @@ static const tapconv_plan_options cuda = {.device = TAPCONV_CUDA};
 static struct {
     pthread_mutex_t lock;
     uint64_t seed;
-    int64_t next, end, checked, failures;
+    int64_t next, end, repeats, checked, failures;
     double seconds, began;
     int exact;
     const char *families[MOST_FAMILIES + 1];
@@ -36,7 +38,7 @@ static struct {
         int64_t layers, failures;
         double worst;
     } rows[MOST_FAMILIES + 1][TAPCONV_MATH_COUNT];
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER, .seed = 1, .end = 500, .seconds = 1e9};
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER, .seed = 1, .end = 500, .repeats = 1, .seconds = 1e9};
 
 static double now(void)
 {
@@ -141,55 +143,79 @@ static int64_t untouched(const tapconv_problem *p, const unsigned char *y, int64
 /* Nobody waits for the device while a graph is captured: it would break the capture. */
 static pthread_rwlock_t capture = PTHREAD_RWLOCK_INITIALIZER;
 
-/* Computes y of a problem over `x`; with `graph`, from a captured graph, twice. Fails the run where it must; NULL
- * where there is no result. */
+/* Poisoned memory for y and workspace, and all that execute takes. */
+typedef struct card_call {
+    card_array y, work;
+    tapconv_arrays arrays;
+} card_call;
+
+static card_call call_make(const run *r, const tapconv_plan *plan, const tapconv_problem *p, size_t y_bytes,
+                           const card_array *x, const card_layer *c)
+{
+    const size_t work_bytes = tapconv_workspace_bytes(plan);
+    card_call call = {.y = card_make(y_bytes, (size_t)r->layer->misaligned * tapconv_type_bytes(p->type)),
+                      .work = card_make(work_bytes, all.exact ? 0 : (size_t)r->layer->misaligned)};
+    call.arrays = (tapconv_arrays){.x = p->length > 0 ? x->data : NULL,
+                                   .packed_weights = c->packed.data,
+                                   .bias = c->bias.data,
+                                   .gamma = c->gamma.data,
+                                   .beta = c->beta.data,
+                                   .y = call.y.data,
+                                   .workspace = work_bytes > 0 ? call.work.data : NULL,
+                                   .workspace_bytes = work_bytes};
+    card_poison(&call.y);
+    card_poison(&call.work);
+    return call;
+}
+
+static void call_free(card_call *call)
+{
+    card_free(&call->y);
+    card_free(&call->work);
+}
+
+/* Executes and waits, or executes twice from a captured graph; fails the run, and gives 0, where that is refused. */
+static int execute(run *r, const tapconv_plan *plan, const card_call *call, int graph)
+{
+    double seconds;
+    tapconv_status status;
+    if (graph) {
+        pthread_rwlock_wrlock(&capture);
+        status = tapconv_device_time(plan, &call->arrays, 1, TAPCONV_TIME_GRAPH, 1, &seconds, 1);
+    } else {
+        status = tapconv_execute(plan, &call->arrays);
+        pthread_rwlock_rdlock(&capture);
+        if (status == TAPCONV_OK) status = tapconv_device_synchronize(&cuda);
+    }
+    pthread_rwlock_unlock(&capture);
+    if (status == TAPCONV_OK) return 1;
+    char text[320];
+    snprintf(text, sizeof text, "execute: %s", tapconv_last_error());
+    complain(r, text);
+    if (status == TAPCONV_DEVICE_ERROR) _Exit(1); /* nothing after it would mean anything, and other threads run */
+    return 0;
+}
+
+/* Computes y of a problem over `x`. Fails the run where it must; NULL where there is no result. */
 static void *compute(run *r, const tapconv_plan *plan, const tapconv_problem *p, int64_t out_length,
                      const card_array *x, const card_layer *c, int graph)
 {
     const size_t size = tapconv_type_bytes(p->type);
     const int64_t count = p->batch * p->out_channels * out_length;
-    const size_t work_bytes = tapconv_workspace_bytes(plan);
-    card_array y = card_make((size_t)count * size, (size_t)r->layer->misaligned * size);
-    card_array work = card_make(work_bytes, all.exact ? 0 : (size_t)r->layer->misaligned);
-    const tapconv_arrays arrays = {.x = p->length > 0 ? x->data : NULL,
-                                   .packed_weights = c->packed.data,
-                                   .bias = c->bias.data,
-                                   .gamma = c->gamma.data,
-                                   .beta = c->beta.data,
-                                   .y = y.data,
-                                   .workspace = work_bytes > 0 ? work.data : NULL,
-                                   .workspace_bytes = work_bytes};
-    char text[320];
-    void *result = gpu_allocated(count, size);
-    card_poison(&y);
-    card_poison(&work);
-    double seconds;
-    tapconv_status status;
-    if (graph) {
-        pthread_rwlock_wrlock(&capture);
-        status = tapconv_device_time(plan, &arrays, 1, TAPCONV_TIME_GRAPH, 1, &seconds, 1);
-    } else {
-        status = tapconv_execute(plan, &arrays);
-        pthread_rwlock_rdlock(&capture);
-        if (status == TAPCONV_OK) status = tapconv_device_synchronize(&cuda);
-    }
-    pthread_rwlock_unlock(&capture);
-    if (status != TAPCONV_OK) {
-        snprintf(text, sizeof text, "execute: %s", tapconv_last_error());
-        complain(r, text);
-        if (status == TAPCONV_DEVICE_ERROR) _Exit(1); /* nothing after it would mean anything, and other threads run */
-        free(result), result = NULL;
-    } else {
-        if (!card_fetch(&y, result)) complain(r, "wrote beside y");
-        if (!all.exact && !card_fetch(&work, NULL)) complain(r, "wrote beside the workspace");
+    card_call call = call_make(r, plan, p, (size_t)count * size, x, c);
+    void *result = NULL;
+    if (execute(r, plan, &call, graph)) {
+        result = gpu_allocated(count, size);
+        if (!card_fetch(&call.y, result)) complain(r, "wrote beside y");
+        if (!all.exact && !card_fetch(&call.work, NULL)) complain(r, "wrote beside the workspace");
         const int64_t at = untouched(p, result, count);
         if (at >= 0) {
+            char text[80];
             snprintf(text, sizeof text, "y[%" PRId64 "] was not written%s", at, graph ? " from a graph" : "");
             complain(r, text);
         }
     }
-    card_free(&y);
-    card_free(&work);
+    call_free(&call);
     return result;
 }
 
@@ -215,6 +241,26 @@ static void expect_same(run *r, const void *got, const void *want, int64_t count
             complain(r, text);
             return;
         }
+}
+
+/* Again and again into the same memory, poisoned before each time. */
+static void check_repeats(run *r, const tapconv_plan *plan, const card_layer *c, const void *y)
+{
+    const tapconv_problem *const p = &r->layer->p;
+    const size_t bytes = (size_t)r->layer->y_count * tapconv_type_bytes(p->type);
+    card_call call = call_make(r, plan, p, bytes, &c->x, c);
+    void *const again = gpu_allocated((int64_t)bytes, 1);
+    for (int64_t i = 1; i <= all.repeats && !r->failed; i++) {
+        card_poison(&call.y);
+        if (!execute(r, plan, &call, 0)) break;
+        must(tapconv_device_download(&cuda, again, call.y.data, bytes), "downloading");
+        if (memcmp(again, y, bytes) == 0) continue;
+        char text[48];
+        snprintf(text, sizeof text, "repeated, time %" PRId64, i);
+        expect_same(r, again, y, r->layer->y_count, text);
+    }
+    free(again);
+    call_free(&call);
 }
 
 static tapconv_plan *plan_for(run *r, const tapconv_problem *p)
@@ -301,9 +347,7 @@ static int check_family(run *r, card_layer *c, int64_t number, double *worst)
         if (y) *worst = gpu_layer_compare(l, y, complaint);
         if (y && !(*worst <= 1)) complain(r, complaint);
         if (y && !r->failed) {
-            void *const again = compute(r, plan, &l->p, l->out_length, &c->x, c, 0);
-            expect_same(r, again, y, l->y_count, "repeated");
-            free(again);
+            check_repeats(r, plan, c, y);
             if (number % 4 == 0) {
                 void *const graph = compute(r, plan, &l->p, l->out_length, &c->x, c, 1);
                 expect_same(r, graph, y, l->y_count, "from a graph");
@@ -389,8 +433,8 @@ static int report(void)
                    all.rows[f][m].failures);
             layers += all.rows[f][m].layers;
         }
-    printf("%" PRId64 " layers of seed %" PRIu64 " in %.0f s, %" PRId64 " failures\n", all.checked, all.seed,
-           now() - all.began, all.failures);
+    printf("%" PRId64 " layers of seed %" PRIu64 ", repeated %" PRId64 " times, in %.0f s, %" PRId64 " failures\n",
+           all.checked, all.seed, all.repeats, now() - all.began, all.failures);
     return layers == 0 || all.failures > 0;
 }
 
@@ -414,12 +458,14 @@ int main(int argc, char **argv)
             all.seconds = strtod(value, NULL);
         else if (strcmp(argv[i], "--threads") == 0)
             threads = strtoll(value, NULL, 10);
+        else if (strcmp(argv[i], "--repeats") == 0)
+            all.repeats = strtoll(value, NULL, 10);
         else if (strcmp(argv[i], "--families") == 0)
             families = value;
         else {
             fprintf(stderr,
                     "usage: %s [--seed N] [--layers N] [--first N] [--seconds S] [--threads N] "
-                    "[--families A,B] [--exact]\n",
+                    "[--families A,B] [--repeats N] [--exact]\n",
                     argv[0]);
             return 2;
         }

@@ -1,4 +1,5 @@
 /* The engine's host side on a card: memory, streams, graphs, timing. Kernels are checked elsewhere, problem by problem. */
+#include "card.h"
 #include "check.h"
 #include "layer.h"
 
@@ -6,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const tapconv_plan_options cuda = {.device = TAPCONV_CUDA};
 
 /* A layer with its arrays on the card. */
 typedef struct card_layer {
@@ -21,7 +20,7 @@ typedef struct card_layer {
     size_t y_count;
 } card_layer;
 
-static int there(void)
+int card_is_there(void)
 {
     int32_t count;
     if (tapconv_device_count(&cuda, &count) == TAPCONV_OK) return 1;
@@ -30,7 +29,7 @@ static int there(void)
     return 0;
 }
 
-static void *to_card(const void *host, size_t bytes)
+void *to_card(const void *host, size_t bytes)
 {
     void *memory = NULL;
     CHECK_OK(tapconv_device_allocate(&cuda, &memory, bytes));
@@ -111,7 +110,7 @@ static tapconv_problem norm_layer(void)
 
 TEST(card_memory)
 {
-    if (!there()) return;
+    if (!card_is_there()) return;
     unsigned char there_and_back[1000], pattern[1000];
     for (size_t i = 0; i < sizeof pattern; i++) pattern[i] = (unsigned char)(i * 7);
     void *memory = to_card(pattern, sizeof pattern), *much = NULL;
@@ -129,7 +128,7 @@ TEST(card_memory)
 
 TEST(card_describes_itself)
 {
-    if (!there()) return;
+    if (!card_is_there()) return;
     tapconv_device_info info;
     CHECK_OK(tapconv_device_describe(&cuda, &info));
     CHECK(info.name[0] && info.major >= 5 && info.multiprocessors >= 1 && info.l2_bytes > 0);
@@ -139,7 +138,7 @@ TEST(card_describes_itself)
 
 TEST(card_plan_tells_of_the_launch)
 {
-    if (!there()) return;
+    if (!card_is_there()) return;
     const tapconv_problem p = tapconv_causal_conv1d(2, 64, 64, 5000, 4, 1);
     for (int i = 0; tapconv_device_kernel_name(&cuda, i); i++) {
         tapconv_plan_options o = cuda;
@@ -155,7 +154,7 @@ TEST(card_plan_tells_of_the_launch)
 
 TEST(card_executes_and_repeats)
 {
-    if (!there()) return;
+    if (!card_is_there()) return;
     const tapconv_problem problems[] = {tapconv_causal_conv1d(2, 64, 128, 1000, 4, 2), norm_layer()};
     for (size_t i = 0; i < 2; i++) {
         card_layer l = card_layer_make(problems[i]);
@@ -177,7 +176,7 @@ TEST(card_executes_and_repeats)
 /* A graph is captured before anything else was launched, so that kernels that are loaded late are met within the capture. */
 TEST(card_captures_the_first_execute)
 {
-    if (!there()) return;
+    if (!card_is_there()) return;
     card_layer l = card_layer_make(norm_layer());
     double seconds[5] = {0};
     poison(&l);
@@ -190,7 +189,7 @@ TEST(card_captures_the_first_execute)
 
 TEST(card_times_in_every_way)
 {
-    if (!there()) return;
+    if (!card_is_there()) return;
     card_layer l = card_layer_make(tapconv_causal_conv1d(2, 64, 128, 4000, 4, 1));
     tapconv_arrays two[] = {l.arrays, l.arrays};
     for (uint32_t flags = 0; flags <= (TAPCONV_TIME_GRAPH | TAPCONV_TIME_COLD); flags++) {
@@ -205,7 +204,7 @@ TEST(card_times_in_every_way)
 
 TEST(card_ceilings)
 {
-    if (!there()) return;
+    if (!card_is_there()) return;
     static const tapconv_math maths[] = {TAPCONV_MATH_F32, TAPCONV_MATH_TF32, TAPCONV_MATH_F16, TAPCONV_MATH_BF16};
     for (size_t i = 0; i < sizeof maths / sizeof maths[0]; i++) {
         tapconv_ceilings c = {0};
